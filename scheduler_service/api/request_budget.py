@@ -21,7 +21,9 @@ change by a route of scope `manage` has a budget beside this one: 20 changes at 
 Receivers of a client, which send words without a key, have a budget beside that of its keys: neither uses up what the
 other has. Other routes without a key have no budget, and answer from memory. Where one has to read storage first, all
 callers together may do so ten times a second, and those of one address four times, so that one which guesses leaves the
-others more than half; what shows to be no guess is given back. Callers behind a proxy have one address.
+others more than half; what shows to be no guess is given back. Callers behind a proxy have one address. Logins at the
+console that fail are bounded for each address alone, two a second and twenty at once, so that nobody elsewhere can keep
+others from logging in.
 
 Creates have a rate instead (`api.rate_limit`): their routes cost 0, so only their long bodies count here. The default
 cost of a route is 1, so that new routes are bounded too. An administrator's requests count for the administrator, never
@@ -79,6 +81,8 @@ OPEN_READS_PER_SECOND: Final = 10
 """Reads of storage for callers without a key, with a burst of ten seconds' worth."""
 OPEN_READS_PER_ADDRESS: Final = 4
 """Those of one address."""
+FAILED_LOGINS_PER_ADDRESS: Final = 2
+"""Failed logins at the console a second of one address, with a burst of ten seconds' worth."""
 TOO_MANY: Final = "too-many-requests"
 RECEIVER: Final = "receiver"
 """The name of a client's receivers as callers; they have no key."""
@@ -151,6 +155,7 @@ class RequestBudget:
         self._changes = Rates()
         self._open_reads = Rates()
         self._addresses = Rates()
+        self._logins = Rates()
         self._turns: dict[str, _Turns] = {}
 
     def take(self, principal: Principal, cost: float) -> None:
@@ -187,6 +192,16 @@ class RequestBudget:
         now = self._clock.monotonic()
         self._addresses.owe(address, -1, rate=OPEN_READS_PER_ADDRESS, now=now)
         self._open_reads.owe("", -1, rate=OPEN_READS_PER_SECOND, now=now)
+
+    def take_login(self, address: str) -> None:
+        """Take one of the logins that may fail. Raises Refusal (too-many-requests)."""
+        now = self._clock.monotonic()
+        if self._logins.take(address, 1, rate=FAILED_LOGINS_PER_ADDRESS, now=now).wait_seconds is not None:
+            raise too_many("too many logins from this address have failed; wait a little", 1)
+
+    def give_back_login(self, address: str) -> None:
+        """Undo a `take_login`, as it did not fail."""
+        self._logins.owe(address, -1, rate=FAILED_LOGINS_PER_ADDRESS, now=self._clock.monotonic())
 
     def owe(self, principal: Principal, cost: float) -> None:
         """Charge for work that is done already; the budget may go into debt."""

@@ -40,10 +40,11 @@ async def switch_feed_on(page: Page) -> web.Response:
 
 
 async def stream_events(page: Page) -> web.StreamResponse:
-    """Server-sent events, from a cursor on."""
+    """Server-sent events, from a cursor on, until the session ends."""
     page.context.deadline.disarm()
     request = page.context.request
     query = request.rel_url.raw_query_string
     last = request.headers.get("Last-Event-ID")
     headers = {"Accept": "text/event-stream", **({} if last is None else {"Last-Event-ID": last})}
-    return await page.operations.stream(f"{page.client()}/events{'?' + query if query else ''}", headers=headers)
+    path = f"{page.client()}/events{'?' + query if query else ''}"
+    return await page.operations.stream(path, headers=headers, still=page.still_good)

@@ -6,7 +6,7 @@ is authorised, counted, bounded and recorded there like any other.
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -19,6 +19,7 @@ from yarl import URL
 
 from membership.errors import MinutehandError
 from scheduler_service.api.http.endpoint import PRINCIPAL, REQUEST_ID
+from scheduler_service.api.http.route import ADMISSION, Admission
 from scheduler_service.usecases.authenticate import Principal
 
 _BODY_LIMIT: Final = 1 << 22
@@ -99,9 +100,12 @@ class Operations:
         OperationUnsuccessful."""
         return await self._ask(method, path, {}, body, headers=headers, shown=shown)
 
-    async def stream(self, path: str, *, headers: Mapping[str, str]) -> web.StreamResponse:
-        """Have an operation answer this page's request itself. Raises OperationUnsuccessful."""
-        response = await self._answer("GET", path, None, headers)
+    async def stream(
+        self, path: str, *, headers: Mapping[str, str], still: Callable[[], Awaitable[bool]]
+    ) -> web.StreamResponse:
+        """Have an operation answer this page's request itself, as long as its session is `still` good. Raises
+        OperationUnsuccessful."""
+        response = await self._answer("GET", path, None, headers, still=still)
         if response.status >= 400:
             raise unsuccessful(response.status, _json_of(response) or {})
         return response
@@ -127,7 +131,13 @@ class Operations:
         return answer
 
     async def _answer(
-        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        *,
+        still: Callable[[], Awaitable[bool]] | None = None,
     ) -> web.StreamResponse:
         outer = self._request
         given: CIMultiDict[str] = CIMultiDict({"Host": outer.host, **headers})
@@ -156,6 +166,8 @@ class Operations:
             client_max_size=_BODY_LIMIT,
         )
         inner[PRINCIPAL] = self._principal
+        if still is not None:
+            inner[ADMISSION] = Admission(still)
         return await outer.app._handle(inner)
 
 

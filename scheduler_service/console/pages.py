@@ -89,6 +89,12 @@ class Page:
         has = self.visitor.principal.scope
         return has is None or has.includes(Scope(scope))
 
+    async def still_good(self) -> bool:
+        """Whether the session has not ended, and its caller may do the same as when the page was asked for. Raises
+        StoreUnavailable."""
+        now, then = await visitor_of(self.context, self.cookies), self.visitor.principal
+        return now is not None and (now.principal.client_id, now.principal.scope) == (then.client_id, then.scope)
+
     async def under_audit(self, action: str, handler: PageHandler) -> web.StreamResponse:
         """What `handler` answers, recorded in the audit log as this caller's `action` on what the address names."""
         context = self.context

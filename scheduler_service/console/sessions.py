@@ -17,7 +17,7 @@ from scheduler_service.console.pages import (
 )
 from scheduler_service.console.rendering import environment
 from scheduler_service.console.settings import ConsoleSettings
-from scheduler_service.usecases.authenticate import Unauthenticated
+from scheduler_service.usecases.authenticate import Unauthenticated, key_id_in
 
 
 class LoginPages:
@@ -34,24 +34,33 @@ class LoginPages:
         return self._page(next_=context.request.query.get("next"))
 
     async def log_in(self, context: RequestContext) -> web.Response:
-        form = await read_form(context.request)
+        """A login that fails is logged, with the id of the key if it has the form of one, and never the key."""
+        form, services = await read_form(context.request), context.services
         refuse_foreign(context.request)
+        key, address = form.get("key", ""), context.request.remote or "unknown"
+        services.request_budget.take_login(address)
         try:
-            begun = await context.services.sessions.begin(form.get("key", ""))
-        except Unauthenticated:
+            begun = await services.sessions.begin(key)
+        except Unauthenticated as error:
+            context.log("console-login-refused", reason=str(error), key_id=key_id_in(key) or "none", address=address)
             return self._page(next_=form.get("next"), wrong="This key is not known, or has ended.")
+        services.request_budget.give_back_login(address)
+        await self._end_earlier(context)
         response = redirect(own_page(form.get("next")) or "/console")
-        self.cookies.give_token(response, begun, now_ms=context.services.clock.wall_ms())
+        self.cookies.give_token(response, begun, now_ms=services.clock.wall_ms())
         context.log("console-login", principal=begun.principal.name)
         return response
 
     async def log_out(self, page: Page) -> web.Response:
-        token = self.cookies.token_of(page.context.request)
-        if token is not None:
-            await page.context.services.sessions.end(token)
+        await self._end_earlier(page.context)
         response = redirect(LOGIN)
         self.cookies.take_token(response)
         return response
+
+    async def _end_earlier(self, context: RequestContext) -> None:
+        """End the session that this browser has."""
+        if (token := self.cookies.token_of(context.request)) is not None:
+            await context.services.sessions.end(token)
 
     def _page(self, *, next_: str | None, wrong: str | None = None) -> web.Response:
         values = {"next": own_page(next_), "wrong": wrong, "elsewhere": self._elsewhere}

@@ -9,6 +9,7 @@ at once by the process that revoked it. An expired one is refused at its instant
 import asyncio
 import hashlib
 import hmac
+import re
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
@@ -22,6 +23,7 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.key_uses import RecordKeyUses
 
 KEY_PREFIX: Final = "mh"
+_ID: Final = re.compile("[0-9a-f]{16}")
 CONFIGURED_ADMIN: Final = "configured"
 """The name under which the configured key acts."""
 
@@ -313,6 +315,12 @@ class Authenticate:
             scope=key.scope,
             expires_at=key.expires_at,
         )
+
+
+def key_id_in(key: str) -> str | None:
+    """The id in a text that has the form of keys made here, for a log; None: the whole of it may be a secret."""
+    parts = _stored_key(key.strip())
+    return parts[0] if parts is not None and _ID.fullmatch(parts[0]) is not None else None
 
 
 def _stored_key(key: str) -> tuple[str, str] | None:

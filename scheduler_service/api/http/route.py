@@ -54,6 +54,15 @@ _NO_KEY: Final = (
 REPLAYED: Final[Mapping[str, str]] = {"Idempotency-Replayed": "true"}
 
 
+class Admission(NamedTuple):
+    """Of a request that this process makes itself. `still`: whether who is behind it would be let in again now."""
+
+    still: Callable[[], Awaitable[bool]]
+
+
+ADMISSION: Final = web.RequestKey("admission", Admission)
+
+
 class RequestContext:
     """One request on its way through a route.
 
@@ -192,6 +201,16 @@ class RequestContext:
     def has_read(self, rows: int, size: int) -> None:
         """Charge for rows that were read, and for their bytes."""
         self.spend(cost_of_reading(rows, size))
+
+    async def still_admitted(self) -> bool:
+        """Whether the caller would be let in again now; for answers that go on for long. Raises StoreUnavailable."""
+        admission: Admission | None = self.request.get(ADMISSION)
+        if admission is not None:
+            return await admission.still()
+        principal = self.principal
+        if principal is None or principal.key_id is None:
+            return True
+        return await self.services.authenticate.of_key(principal.key_id) is not None
 
     def query(self) -> Mapping[str, str]:
         """The query parameters. Raises Invalid for parameters that the route doesn't declare, and for repeated ones."""

@@ -4,8 +4,8 @@
     the same with Accept: text/event-stream          id: CURSOR, event: TYPE, data: {...}, and so on
 
 A request that finds nothing looks again, with growing pauses, until its time is over or the process stops. A stream
-ends after STREAM_SECONDS, so that its key is judged again; its reader connects again by itself, and says where it was
-(`Last-Event-ID`). One that does not read loses its connection (`http.connections`).
+ends after STREAM_SECONDS, and within seconds of the end of its key or session; its reader connects again by itself, and
+says where it was (`Last-Event-ID`). One that does not read loses its connection (`http.connections`).
 """
 
 import re
@@ -45,6 +45,8 @@ LAST_LOOKS_SECONDS: Final = 1.0
 READS_PER_UNIT: Final = 4
 """Reads of storage by looks at a feed that cost one unit of the request budget."""
 STREAM_SECONDS: Final = 300.0
+JUDGED_EVERY_SECONDS: Final = 3.0
+"""How often a stream asks whether its reader may still read."""
 COMMENT_SECONDS: Final = 15.0
 """A stream without events sends a comment this often, so that proxies keep it open and a lost peer is noticed."""
 EVENT_STREAM: Final = "text/event-stream"
@@ -253,10 +255,15 @@ async def _stream(context: RequestContext, asked: FeedQuery, cursor: FeedCursor)
     await response.write(f"id: {encode_feed_cursor(cursor)}\nevent: begin\ndata: {{}}\n\n".encode())
     await response.write(b"".join(_lines(cursor, page)))
     cursor = page.cursor
-    until = clock.monotonic() + STREAM_SECONDS
+    written = judged = clock.monotonic()
+    until = written + STREAM_SECONDS
     while clock.monotonic() < until and not services.health.stopping and not _is_gone(context.request):
         try:
-            page = await _wait(context, asked, cursor, COMMENT_SECONDS, again=True)
+            if clock.monotonic() >= judged + JUDGED_EVERY_SECONDS:
+                judged = clock.monotonic()
+                if not await context.still_admitted():
+                    break
+            page = await _wait(context, asked, cursor, JUDGED_EVERY_SECONDS, again=True)
         except StoreUnavailable:
             await response.write(b": storage does not answer\n\n")
             await clock.sleep(LAST_LOOKS_SECONDS)
@@ -264,8 +271,10 @@ async def _stream(context: RequestContext, asked: FeedQuery, cursor: FeedCursor)
         except Conflict:
             # Its cursor has become too old. It is refused when it comes again with it.
             break
-        await response.write(b"".join(_lines(cursor, page)) or b": nothing new\n\n")
-        cursor = page.cursor
+        cursor_before, cursor = cursor, page.cursor
+        if page.events or clock.monotonic() >= written + COMMENT_SECONDS:
+            written = clock.monotonic()
+            await response.write(b"".join(_lines(cursor_before, page)) or b": nothing new\n\n")
     await response.write_eof()
     return response
 

@@ -46,7 +46,10 @@ for (const body of document.querySelectorAll("[data-events]")) {
   const live = document.getElementById("live");
   const source = new EventSource(body.dataset.events);
   source.addEventListener("begin", () => { live.textContent = "Live: events are added above as they happen."; });
-  source.addEventListener("error", () => { live.textContent = "Not connected; trying again."; });
+  source.addEventListener("error", () => { 
+    live.textContent = source.readyState === EventSource.CLOSED
+      ? "Not connected any more: open the page again." : "Not connected; trying again.";
+  });
   const add = (message) => {
     const event = JSON.parse(message.data);
     const row = body.insertRow(0);

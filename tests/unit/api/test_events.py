@@ -10,7 +10,7 @@ import pytest
 
 from scheduler_service.api.event_readers import MOST_READERS_OF_CLIENT
 from scheduler_service.api.http.query import MAX_CURSOR
-from scheduler_service.api.resources.events import COMMENT_SECONDS, READS_PER_UNIT, STREAM_SECONDS
+from scheduler_service.api.resources.events import COMMENT_SECONDS, JUDGED_EVERY_SECONDS, READS_PER_UNIT, STREAM_SECONDS
 from scheduler_service.domain.event_cursors import FeedCursor, decode_feed_cursor, encode_feed_cursor
 from scheduler_service.domain.events import Block, Event, Position, derived_event_id, track_of, track_of_built_in
 from scheduler_service.domain.ids import ClientId, Minute, PollerId, UnixMillis
@@ -214,6 +214,15 @@ async def test_a_stream_tells_each_event_with_the_cursor_behind_it_and_resumes(a
         assert [number for _, _, number in again] == [None, *left]
     await api.send("GET", EVENTS + "?after=earliest", headers=accept)
     assert len(api.services.events.waiting) == 0
+
+
+async def test_a_stream_ends_within_seconds_of_its_key(api: ApiHarness) -> None:
+    await feed(api)
+    made = await api.send("POST", "/v1/clients/shop/keys", json={"scope": "read", "expires_at": "2026-11-21T09:30:20Z"})
+    begun = api.clock.monotonic()
+    reply = await api.send("GET", EVENTS, key=made.json["key"], headers={"Accept": "text/event-stream"})
+    assert [kind for _, kind, _ in stream(reply)] == ["begin"]
+    assert 20 <= api.clock.monotonic() - begun < 20 + 2 * JUDGED_EVERY_SECONDS
 
 
 async def test_a_stream_ends_when_the_process_stops(api: ApiHarness) -> None:

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import aiohttp
 import pytest
+from structlog.testing import capture_logs
 
 from scheduler_service.console.pages import own_page
 from scheduler_service.console.settings import ConsoleSettings
@@ -145,6 +146,41 @@ async def test_the_key_and_the_token_are_in_no_page_no_address_and_no_log(
         assert key not in where
     for secret in (key, token):
         assert secret not in page.text + answer.text + said.out + said.err + (answer.location or "")
+
+
+async def test_a_refused_login_is_logged_with_the_id_of_the_key_and_never_the_key(wire: Wire, key: str) -> None:
+    secret = key.split("_")[2]
+    for given, logged in (
+        (key[:-1], key.split("_")[1]),
+        (f"mh_{secret[:16]}x_{secret}", "none"),
+        ("a word that somebody typed", "none"),
+        ("mh_secret_word", "none"),
+        ("", "none"),
+    ):
+        with capture_logs() as said:
+            await wire.log_in(given)
+        [entry] = [one for one in said if one["event"] == "console-login-refused"]
+        assert (entry["key_id"], entry["address"]) == (logged, "127.0.0.1")
+        assert given == "" or given not in str(said)
+        assert secret[:16] not in str(said)
+
+
+async def test_logins_that_fail_are_bounded_and_others_are_not(api: ApiHarness, wire: Wire, key: str) -> None:
+    assert {(await wire.log_in()).status for _ in range(30)} == {303}
+    assert [(await wire.log_in("nonsense")).status for _ in range(21)] == [403] * 20 + [429]
+    refused = await wire.log_in(key)
+    assert (refused.status, refused.cookies) == (429, {})
+    api.clock.advance(1)
+    assert (await wire.log_in(key)).status == 303
+
+
+async def test_a_login_ends_the_session_that_the_browser_had(api: ApiHarness, wire: Wire, key: str) -> None:
+    earlier = await wire.session(key)
+    answer = await wire.send("POST", LOGIN, form={"key": ADMIN_KEY}, cookie=earlier)
+    assert f"minutehand={answer.cookies['minutehand'].value}" != earlier
+    assert len(api.connection.rows("console_sessions")) == 1
+    planted = await wire.send("POST", LOGIN, form={"key": ADMIN_KEY}, cookie="minutehand=" + "a" * 64)
+    assert planted.cookies["minutehand"].value != "a" * 64, "nobody else can choose it"
 
 
 async def test_behind_https_the_cookie_is_of_this_host_alone_and_no_other_counts(api: ApiHarness) -> None:
