@@ -9,7 +9,7 @@
     connection                                                   named statements in, rows and answers out
       │
       ▼
-    session (driver, threads)                                    or the tests' in-memory tables, or either behind a
+    session (driver, threads)                                    or tables in memory (`memory`), or either behind a
                                                                  decorator that injects faults
 
 Stores never see the driver, and never write CQL: they name statements of `statements/*.cql` and give parameters. So the

@@ -1,6 +1,6 @@
 """What the stores are written over: named statements, sent one by one or in batches.
 
-`cql.session.Session` implements it over the driver, `tests.support.memory.InMemoryConnection` in memory; decorators
+`cql.session.Session` implements it over the driver, `cql.memory.connection.InMemoryConnection` in memory; decorators
 inject faults. Values are plain: text, bool, int, float, bytes, UUID, lists of int, None; instants are integer Unix
 milliseconds in both directions.
 """

@@ -6,7 +6,7 @@ One statement a section:
     -- Why it is written this way.
     UPDATE ... ;
 
-The session prepares them by name and the tests' in-memory connection compiles them by name, so neither can get a
+The session prepares them by name and the in-memory connection compiles them by name, so neither can get a
 statement that the other doesn't know.
 """
 

@@ -23,13 +23,13 @@ from cassandra.cqltypes import lookup_casstype_simple
 
 from cql.binding import Binder
 from cql.connection import Consistency, Item
+from cql.memory.connection import InMemoryConnection
 from minutehand.running import spare_collector
 from scheduler_service.domain.ids import HOUR_MS
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.runtime.clock import SystemClock
 from tests.bench.load import Dues
 from tests.support.api import ApiHarness, ManualClock
-from tests.support.memory import InMemoryConnection
 
 REQUESTS = 640
 """Requests in a round of single creates."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pytest
 import pytest_asyncio
 
+from cql.memory.connection import InMemoryConnection
 from cql.migrate import migrate
 from cql.settings import StorageSettings
 from cql.storage import Storage, open_storage
@@ -17,7 +18,6 @@ from scheduler_service.domain.ids import ClientId
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
 from tests.support.cassandra import SuiteCassandra
-from tests.support.memory import InMemoryConnection
 
 _serial = itertools.count()
 

@@ -3,13 +3,13 @@
 import pytest
 
 from cql.connection import Consistency
+from cql.memory.connection import InMemoryConnection
 from cql.storage import Storage
 from membership.conditional import APPLIED
 from scheduler_service.domain.clients import ReadConsistency, WriteConsistency
 from scheduler_service.domain.ids import ClientId, Minute
 from tests.contract.builders import MINUTE, commit, definition, partition
 from tests.contract.conftest import Names
-from tests.support.memory import InMemoryConnection
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

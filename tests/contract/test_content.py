@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from cql.connection import UNSET
+from cql.memory.connection import InMemoryConnection
 from cql.packed import FORM, UNREADABLE
 from cql.schedule_rows import definition_item
 from cql.storage import Storage
@@ -17,7 +18,6 @@ from scheduler_service.domain.schedules import Definition, Kind
 from tests.contract.builders import START, cancelled, commit, definition, update
 from tests.contract.conftest import Names
 from tests.contract.forms import shown
-from tests.support.memory import InMemoryConnection
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
+from cql.memory.connection import InMemoryConnection
 from cql.migrate import migrate
 from cql.storage import Storage, open_storage
 from membership.conditional import Unknown
@@ -20,7 +21,6 @@ from scheduler_service.runtime.randomness import SystemRandomness
 from tests.contract.builders import MINUTE, START, commit, definition, partition, update, write
 from tests.contract.conftest import real_settings
 from tests.support.cassandra import SuiteCassandra
-from tests.support.memory import InMemoryConnection
 
 pytestmark = pytest.mark.cassandra
 

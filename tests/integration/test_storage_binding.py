@@ -13,6 +13,7 @@ from cassandra.cluster import ResponseFuture
 from cassandra.cqltypes import UUIDType
 
 from cql.connection import UNSET, Item
+from cql.memory.connection import InMemoryConnection
 from cql.migrate import migrate
 from cql.schedule_rows import definition_bytes, definition_item
 from cql.session import Session
@@ -25,7 +26,6 @@ from scheduler_service.runtime.randomness import SystemRandomness
 from tests.contract.builders import START, definition
 from tests.contract.conftest import real_settings
 from tests.support.cassandra import SuiteCassandra, select_text
-from tests.support.memory import InMemoryConnection
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -8,6 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from cql.memory import connection as memory
+from cql.memory.tables import Partition as Stored
+from cql.memory.tables import Table
 from poller_cluster.crons import fire_guard
 from poller_cluster.crons.fire_guard import CronFireGuard
 from poller_cluster.crons.overdue_scan import OverdueScan
@@ -26,9 +29,6 @@ from scheduler_service.usecases.expand_crons import ExpandCrons
 from scheduler_service.usecases.pause_failing_crons import PauseFailingCrons
 from scheduler_service.usecases.redeliver import Terms
 from tests.simulation.plants import Plant
-from tests.support import memory
-from tests.support.cql_tables import Partition as Stored
-from tests.support.cql_tables import Table
 
 
 def no_revision_check_at_claim_time(patch: pytest.MonkeyPatch) -> None:

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from cql.connection import AnswerRows, Consistency, Item, Parameters
+from cql.memory.connection import _SERVER, InMemoryConnection, _SelectPlan, _ServerPlan
 from membership.conditional import Answer, Unknown
 from membership.errors import StoreUnavailable
 from tests.simulation.sim_clock import SimClock
-from tests.support.memory import InMemoryConnection
 
 T = TypeVar("T")
 
@@ -145,7 +145,7 @@ class LoadedStore:
             await asyncio.wait(self._serving)
 
     def _contention(self, name: str, parameters: Parameters) -> Contention:
-        return self.partitions.setdefault(self._inner.addressed(name, parameters), Contention())
+        return self.partitions.setdefault(addressed(self._inner, name, parameters), Contention())
 
     async def _propose(self, seen: Contention, rows: int, effect: Callable[[], Awaitable[T]]) -> T:
         loop = asyncio.get_running_loop()
@@ -194,3 +194,14 @@ class LoadedStore:
             self.timeouts[name] += 1
             raise answer
         return answer
+
+
+def addressed(connection: InMemoryConnection, name: str, parameters: Parameters) -> Hashable:
+    """Table and partition that a statement addresses, if it addresses one."""
+    plan = connection._plans[name]
+    if isinstance(plan, _ServerPlan):
+        return _SERVER, ()
+    if not isinstance(plan, _SelectPlan):
+        return plan.table.definition.name, plan.bind(parameters).key
+    assert plan._key is not None, "it reads the whole table"
+    return plan.table.definition.name, plan._key(parameters)

@@ -7,6 +7,9 @@ import msgspec
 import pytest
 
 from cql.members import CqlMemberStore
+from cql.memory import connection as memory
+from cql.memory.tables import Partition as Stored
+from cql.memory.tables import Table
 from cql.schedules import CqlScheduleStore
 from membership import lease_table
 from membership.conditional import APPLIED, Answer
@@ -22,9 +25,6 @@ from scheduler_service.domain.ids import Partition, RowKey, minute_end
 from scheduler_service.domain.retry_rows import definition_of, retry_row_of
 from scheduler_service.domain.schedules import ExternalUpdate, Outcome, OwnerCommit, Row, State, WriteRejection
 from scheduler_service.usecases.balance import CountMinute
-from tests.support import memory
-from tests.support.cql_tables import Partition as Stored
-from tests.support.cql_tables import Table
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from cql.memory import connection as memory
+from cql.memory.tables import Partition as Stored
+from cql.memory.tables import Table
 from cql.reconciliations import CqlReconciliationStore
 from scheduler_service.domain import reconciliations
 from scheduler_service.domain.ids import MAX_DUE
@@ -13,9 +16,6 @@ from scheduler_service.domain.reconciliations import ReconciledSchedule, Reconci
 from scheduler_service.usecases import reconcile
 from scheduler_service.usecases.redeliver import Terms
 from tests.simulation.plants import Plant
-from tests.support import memory
-from tests.support.cql_tables import Partition as Stored
-from tests.support.cql_tables import Table
 
 
 def no_redelivered_at_check(patch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from itertools import cycle
 from typing import Any
 
 from cql.connection import Connection
+from cql.memory.connection import InMemoryConnection
 from cql.storage import Storage
 from membership.identity import IncarnationNumber, NodeId, NodeIncarnation
 from membership.membership_agent import NodeProfile
@@ -21,7 +22,6 @@ from tests.simulation.faults import FaultyConnection
 from tests.simulation.receivers import Call, Receiver, SimEngine
 from tests.simulation.sim_clock import SimClock
 from tests.simulation.token_servers import SimFetcher, TokenServer
-from tests.support.memory import InMemoryConnection
 
 
 class SeededRandomness:

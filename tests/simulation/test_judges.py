@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from cql.memory.connection import InMemoryConnection
 from poller_cluster.settings import NodeSettings
 from scheduler_service.domain.ids import ClientId, PollerId, UnixMillis, minute_end, minute_of, new_schedule_id
 from scheduler_service.domain.retry_rows import DESTINATION_PAUSED
@@ -22,7 +23,6 @@ from tests.simulation.drawn.world import ASKED_SECONDS, DrawnWorld
 from tests.simulation.receivers import Call
 from tests.simulation.sim_clock import SimClock
 from tests.simulation.world import CLOCK_TOLERANCE_MS, Violation, World, simulate
-from tests.support.memory import InMemoryConnection
 from tests.support.virtual_loop import run_virtual
 
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import pytest
 
 from cql.connection import AnswerRows, Item
+from cql.memory.connection import InMemoryConnection
 from membership.conditional import Answer, Applied, Unknown
 from membership.errors import StoreUnavailable
 from tests.simulation.faults import FaultPlan, FaultyConnection
 from tests.simulation.loaded_store import CLIENT_TIMEOUT_SECONDS, CONTENTION_SECONDS, LoadedStore, Strength
 from tests.simulation.sim_clock import SimClock
-from tests.support.memory import InMemoryConnection
 from tests.support.virtual_loop import run_virtual, virtual_loop
 
 PREEMPTING = Strength(proposal_ms=1_200 * CONTENTION_SECONDS)

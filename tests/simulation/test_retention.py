@@ -7,6 +7,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
+from cql.memory.connection import InMemoryConnection
 from membership.conditional import Applied
 from poller_cluster.clients import ServedClient
 from poller_cluster.retention import Retention
@@ -17,7 +18,6 @@ from scheduler_service.domain.schedules import ExternalUpdate, Outcome, RowWrite
 from scheduler_service.usecases.cancel_schedules import Cancelled
 from tests.simulation.creates import CreateRecord
 from tests.simulation.world import World, simulate
-from tests.support.memory import InMemoryConnection
 from tests.support.node_parts import GivenPollers, node_runtime
 
 DAY_SECONDS = 86_400.0

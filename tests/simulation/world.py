@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from cql.connection import Connection
+from cql.memory.connection import InMemoryConnection
 from cql.storage import Storage
 from membership.errors import StoreUnavailable
 from membership.identity import PollerKey
@@ -55,7 +56,6 @@ from tests.simulation.receivers import Call, Receiver
 from tests.simulation.sim_clock import EPOCH_MS, SimClock
 from tests.simulation.sim_node import SeededRandomness, SimNode, announced_low_watermark
 from tests.simulation.token_servers import TokenServer
-from tests.support.memory import InMemoryConnection
 from tests.support.virtual_loop import run_virtual, virtual_loop
 
 CLOCK_TOLERANCE_MS = 300.0

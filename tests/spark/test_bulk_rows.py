@@ -11,6 +11,7 @@ import pytest
 from msgspec import Struct
 from pyspark import SparkConf
 
+from cql.memory.connection import InMemoryConnection
 from cql.settings import StorageSettings
 from cql.storage import Storage
 from membership.identity import IncarnationNumber, NodeId, NodeIncarnation
@@ -28,7 +29,6 @@ from spark.io import bulk_input
 from spark.io.submitted import submitted_bounds, submitted_policy, submitted_secrets, submitted_storage
 from spark.jobs.bulk_executor import Work, all_know, load_part
 from spark.jobs.bulk_rows import Line, Reader
-from tests.support.memory import InMemoryConnection
 
 FLAT = Reader(flat=True, key="id")
 LINES = Reader(flat=False, key="order id")

@@ -1,1 +1,1 @@
-"""What several suites share: fakes, the in-memory store, and the real Cassandra they start."""
+"""What several suites share: fakes, and the real Cassandra they start."""

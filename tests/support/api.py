@@ -13,6 +13,7 @@ import pytest
 from multidict import CIMultiDict
 from prometheus_client import CollectorRegistry
 
+from cql.memory.connection import InMemoryConnection
 from cql.settings import StorageSettings
 from cql.storage import Storage
 from membership.identity import NodeIncarnation
@@ -40,7 +41,6 @@ from scheduler_service.usecases.members import WatchMembers
 from scheduler_service.usecases.secret_encryption import NoEncryption
 from scheduler_service.usecases.storage_probes import WatchAudits
 from tests.support.api_document import api_document
-from tests.support.memory import InMemoryConnection
 
 ADMIN_KEY = "the-configured-administrators-key"
 NOW = 1_795_253_400_000

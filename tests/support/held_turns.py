@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.memory import InMemoryConnection
+from cql.memory.connection import InMemoryConnection
 
 
 class HeldTurns:

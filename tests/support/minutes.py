@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from cql.memory.connection import InMemoryConnection
 from cql.storage import Storage
 from membership.conditional import Answer, Unknown
 from poller_cluster.dispatch.job import Claim
@@ -49,7 +50,6 @@ from scheduler_service.domain.schedules import (
     State,
 )
 from tests.support.admit_all import AdmitAll
-from tests.support.memory import InMemoryConnection
 
 CLIENT = ClientId("shop")
 POLLER = PollerId(3)

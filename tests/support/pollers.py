@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from cql.memory.connection import InMemoryConnection
 from cql.storage import Storage
 from membership.conditional import Unknown
 from membership.errors import StoreUnavailable
@@ -30,7 +31,6 @@ from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from tests.simulation.sim_clock import SimClock
 from tests.support.api import ManualClock, SeededRandomness
 from tests.support.budgets import budget
-from tests.support.memory import InMemoryConnection
 from tests.support.minutes import CLIENT, DELIVERED, MINUTE, POLLER
 from tests.support.node_parts import GivenClients, node_runtime, overdue_calls
 from tests.support.virtual_loop import run_virtual, virtual_loop

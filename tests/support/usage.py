@@ -6,9 +6,9 @@ import msgspec
 
 from cql.connection import Connection
 from cql.cron_rows import months
+from cql.memory.connection import InMemoryConnection
 from cql.session import Session
 from scheduler_service.domain.usage import DayUsage
-from tests.support.memory import InMemoryConnection
 
 
 async def put_usage(connection: Connection, usage: DayUsage) -> None:

@@ -1,4 +1,4 @@
-"""Interfaces that use cases and nodes need; `cql` implements the stores (in tests over its in-memory connection).
+"""Interfaces that use cases and nodes need; `cql` implements the stores (over Cassandra, or in memory).
 
 Reads are at LOCAL_QUORUM unless marked serial; a serial read sees every conditional write applied before it began.
 `consistency` is for clients' requests: their reads (LOCAL_ONE: a write of a moment ago may be missing) and their

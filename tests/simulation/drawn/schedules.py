@@ -7,6 +7,7 @@ from uuid import UUID
 
 from cql.connection import UNSET, AnswerRows, Consistency, Item, Parameters
 from cql.destinations import stored_destination_of
+from cql.memory.connection import InMemoryConnection
 from cql.packed import unpack_content
 from cql.statement import load_statements
 from membership.conditional import Answer, Applied
@@ -18,7 +19,6 @@ from scheduler_service.domain.schedule_filters import destination_of
 from scheduler_service.domain.schedules import Kind
 from tests.simulation.creates import CreateRecord
 from tests.simulation.faults import INSERTS
-from tests.support.memory import InMemoryConnection
 
 DESTINATION_CHANGES = frozenset(("destinations.write", "destinations.delete"))
 

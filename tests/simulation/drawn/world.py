@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from statistics import median_low
 from typing import Any, NamedTuple, TypeVar
 
+from cql.memory.connection import InMemoryConnection
 from membership.clocks import CLOCKS_APART_MS
 from membership.identity import NodeIncarnation
 from poller_cluster.settings import NodeSettings
@@ -24,7 +25,6 @@ from tests.simulation.receivers import Call
 from tests.simulation.sim_clock import SimClock
 from tests.simulation.sim_node import SimNode
 from tests.simulation.world import CLOCK_TOLERANCE_MS, World
-from tests.support.memory import InMemoryConnection
 
 T = TypeVar("T")
 ASKED_SECONDS = 10.0

@@ -8,6 +8,9 @@ from cql.connection import Item
 from cql.gathering import Gathering
 from cql.group_commit import GroupCommit
 from cql.leases import CqlLeaseStore
+from cql.memory.connection import InMemoryConnection
+from cql.memory.tables import Key, Row
+from cql.memory.tables import Partition as Stored
 from cql.metrics import PauseCounts
 from cql.partition_turns import PartitionTurns, RowRead
 from cql.schedule_rows import definition_item
@@ -24,9 +27,6 @@ from scheduler_service.domain.schedules import (
     PartitionHeader,
     WriteRejection,
 )
-from tests.support.cql_tables import Key, Row
-from tests.support.cql_tables import Partition as Stored
-from tests.support.memory import InMemoryConnection
 
 Tables = dict[str, dict[Key, Stored]]
 

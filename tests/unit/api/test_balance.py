@@ -6,13 +6,13 @@ from uuid import UUID
 
 import pytest
 
+from cql.memory.connection import InMemoryConnection
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis, key_of, partition_of
 from scheduler_service.domain.schedules import ExternalUpdate, Outcome, RowWrite, State
 from scheduler_service.usecases import balance
 from scheduler_service.usecases import balance as count_minute
 from tests.support.api import ApiHarness, SeededRandomness, schedule
-from tests.support.memory import InMemoryConnection
 
 BALANCE = "/v1/clients/shop/balance"
 RANDOM = SeededRandomness(3)

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from cql.memory.connection import InMemoryConnection
 from scheduler_service.domain.ids import ScheduleId, UnixMillis
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.schedules import Outcome, State
 from tests.support.api import NOW, ApiHarness
-from tests.support.memory import InMemoryConnection
 from tests.support.outcomes import created, ended, record, row_of
 from tests.unit.usecases.late_rows import Meddled
 

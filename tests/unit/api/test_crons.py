@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from cql.memory.connection import InMemoryConnection
 from scheduler_service.domain.crons.row import CronState
 from scheduler_service.domain.ids import ClientId, CronId
 from scheduler_service.usecases.reading_steps import FIRST_STEP_ROWS, MAX_BYTES
 from tests.support.api import ApiHarness, callback, cron
 from tests.support.cron_calls import CRONS, NIGHTLY, expand, made, pages, put
-from tests.support.memory import InMemoryConnection
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from uuid import uuid4
 import msgspec
 import pytest
 
+from cql.memory.connection import InMemoryConnection
 from scheduler_service.api.http.paging import Cursor, seal
 from scheduler_service.api.resources.audit_log import EntryCursor
 from scheduler_service.api.resources.crons import RunCursor
@@ -16,7 +17,6 @@ from scheduler_service.domain.audit_log import first_entry_id
 from scheduler_service.domain.ids import MAX_DUE, ClientId, CronId, ScheduleId, UnixMillis
 from scheduler_service.usecases.list_schedules import HOURS_PER_CALL
 from tests.support.api import NOW, ApiHarness, cron
-from tests.support.memory import InMemoryConnection
 
 SHOP = ClientId("shop")
 SCHEDULES = "/v1/clients/shop/schedules"

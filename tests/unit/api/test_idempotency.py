@@ -10,13 +10,13 @@ import pytest
 from yarl import URL
 
 from cql.connection import AnswerRows, Consistency, Item, Parameters
+from cql.memory.connection import InMemoryConnection
 from membership.conditional import Answer, Unknown
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.ids import ScheduleId, UnixMillis
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.schedules import Outcome, State
 from tests.support.api import NOW, ApiHarness, Reply, callback, schedule
-from tests.support.memory import InMemoryConnection
 from tests.support.outcomes import created, ended, record, row_of
 from tests.unit.usecases.late_rows import Meddled
 

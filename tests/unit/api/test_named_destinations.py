@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from cql.connection import Parameters
+from cql.memory.connection import InMemoryConnection
 from poller_cluster.delivery.settings import DeliverySettings
 from poller_cluster.settings import ReceiverSettings
 from poller_cluster.trial_calls import TrialCalls
@@ -15,7 +16,6 @@ from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.usecases import create_schedules
 from scheduler_service.usecases.named_destinations import ABSENT_NAME_SECONDS
 from tests.support.api import ApiHarness, ManualClock, Reply, cron, schedule
-from tests.support.memory import InMemoryConnection
 
 CLIENT = "/v1/clients/shop"
 SCHEDULES = f"{CLIENT}/schedules"

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 import structlog
 
+from cql.memory.connection import InMemoryConnection
 from membership.errors import StoreUnavailable
 from scheduler_service.api.http.query import PATH_PARTS
 from scheduler_service.api.http.route import operation_id
@@ -22,7 +23,6 @@ from scheduler_service.api.openapi.examples import EXAMPLES
 from scheduler_service.api.resources import ROUTES
 from tests.support.api import ADMIN_KEY, ApiHarness, Reply
 from tests.support.api_story import Story
-from tests.support.memory import InMemoryConnection
 
 CANARY = "canary7f3a"
 NAMES = [operation_id(route) for route in ROUTES]

@@ -5,12 +5,12 @@ from uuid import UUID
 
 import pytest
 
+from cql.memory.connection import InMemoryConnection
 from scheduler_service.domain.ids import ScheduleId, UnixMillis
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.schedules import Outcome, State
 from scheduler_service.usecases import dead_letters
 from tests.support.api import NOW, ApiHarness
-from tests.support.memory import InMemoryConnection
 from tests.support.outcomes import attempted, created, ended, gave_up, record
 
 SCHEDULES = "/v1/clients/shop/schedules"

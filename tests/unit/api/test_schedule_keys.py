@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from cql.connection import AnswerRows, Item
+from cql.memory.connection import InMemoryConnection
 from cql.schedule_rows import partition_parameters
 from membership.conditional import Answer
 from membership.errors import StoreUnavailable
@@ -14,7 +15,6 @@ from scheduler_service.domain.ids import ClientId, ScheduleId, partition_of
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.schedules import State
 from tests.support.api import ADMIN_KEY, NOW, ApiHarness, Reply
-from tests.support.memory import InMemoryConnection
 from tests.support.outcomes import ended, record
 
 SCHEDULES = "/v1/clients/shop/schedules"

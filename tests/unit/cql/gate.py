@@ -8,11 +8,11 @@ import pytest
 
 from cql.connection import Consistency, Item, Parameters
 from cql.group_commit import GroupCommit
+from cql.memory.connection import InMemoryConnection
 from cql.settings import StorageSettings
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.lifecycle import Tasks
 from tests.contract.builders import definition
-from tests.support.memory import InMemoryConnection
 
 DATA = "schedules.insert_definition"
 INDEX = "occupied_minutes.insert"

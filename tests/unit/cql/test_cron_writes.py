@@ -9,6 +9,7 @@ import msgspec
 from cql.connection import AnswerRows, Consistency, Item, Parameters
 from cql.cron_rows import write_item
 from cql.cron_writes import REQUEST_BYTES, WRITES_PER_REQUEST
+from cql.memory.connection import InMemoryConnection
 from cql.settings import StorageSettings
 from cql.storage import Storage
 from membership.conditional import APPLIED, Answer, Rejected, Unknown
@@ -17,7 +18,6 @@ from scheduler_service.domain.crons.row import Cron
 from scheduler_service.domain.errors import ContentTooLarge
 from scheduler_service.domain.ids import ClientId
 from tests.contract.cron_builders import CALLBACK, cron, progress, run
-from tests.support.memory import InMemoryConnection
 from tests.unit.cql.gate import turns
 
 SHOP = ClientId("shop")

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from cql.connection import Item, Parameters
+from cql.memory.connection import InMemoryConnection
 from cql.settings import StorageSettings
 from cql.storage import Storage
 from membership.conditional import APPLIED
 from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, PollerKey
 from membership.ports import Heartbeat, LeaseRow, NodeState
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId
-from tests.support.memory import InMemoryConnection
 
 INCARNATION = NodeIncarnation(NodeId("one"), IncarnationNumber(1))
 POLLER = PollerKey("shop", 0)

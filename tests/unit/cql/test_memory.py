@@ -6,8 +6,8 @@ from uuid import UUID
 import pytest
 
 from cql.connection import UNSET, Item
+from cql.memory.connection import InMemoryConnection
 from membership.conditional import APPLIED, Rejected
-from tests.support.memory import InMemoryConnection
 
 KEY = ("shop", 0, 60_000)
 ROW = (*KEY, 60_001, UUID(int=1))

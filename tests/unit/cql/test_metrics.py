@@ -8,6 +8,7 @@ import pytest
 from cassandra import OperationTimedOut
 
 from cql.errors import StoreRefused
+from cql.memory.connection import InMemoryConnection
 from cql.metrics import ERROR_KINDS, MeasuredConnection, RequestCounts, UpdateCounts
 from cql.settings import StorageSettings
 from cql.statement import load_statements
@@ -19,7 +20,6 @@ from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, 
 from scheduler_service.domain.schedules import ExternalUpdate, Outcome, RowWrite, State
 from tests.contract.builders import definition
 from tests.support.api import NOW, ManualClock
-from tests.support.memory import InMemoryConnection
 
 
 class Answering:

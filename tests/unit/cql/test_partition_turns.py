@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cql.connection import AnswerRows, Item, Parameters
+from cql.memory.connection import InMemoryConnection
 from cql.partition_turns import ROWS_PER_UPDATE
 from cql.storage import Storage
 from membership.conditional import APPLIED, Answer, Rejected, Unknown
@@ -19,7 +20,6 @@ from scheduler_service.domain.schedules import Definition, State
 from scheduler_service.runtime.backoff import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
 from tests.contract.builders import START, cancelled, commit, definition, delivered, redelivered, retrying, update
 from tests.simulation.sim_clock import SimClock
-from tests.support.memory import InMemoryConnection
 from tests.support.virtual_loop import run_virtual, virtual_loop
 
 SHOP = ClientId("shop")

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 import cql
+from cql.memory.connection import InMemoryConnection, parse_statement
+from cql.memory.grammar import Parser
 from cql.migrate import bookkeeping_script, load_migrations
 from cql.statement import Statement, load_statements, parse_statements, read_resource, split_script
-from tests.support.cql_grammar import Parser
-from tests.support.memory import InMemoryConnection, parse_statement
 
 NAMES = sorted(load_statements())
 

@@ -10,6 +10,7 @@ from cql.clients import CqlClientStore
 from cql.connection import AnswerRows, Consistency, Item, Parameters
 from cql.leases import CqlLeaseStore
 from cql.members import CqlMemberStore
+from cql.memory.connection import InMemoryConnection
 from cql.storage import Storage
 from membership.conditional import APPLIED, Answer, Rejected, Unknown
 from membership.errors import StoreUnavailable
@@ -20,7 +21,6 @@ from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.schedules import PartitionHeader, ScheduleId
 from tests.contract.builders import commit, definition
 from tests.contract.test_books import balance
-from tests.support.memory import InMemoryConnection
 
 INCARNATION = NodeIncarnation(NodeId("n"), IncarnationNumber(1))
 

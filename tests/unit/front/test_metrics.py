@@ -7,6 +7,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from cql.memory.connection import InMemoryConnection
 from cql.metrics import METRICS as STORAGE_METRICS
 from cql.storage import Storage
 from membership.identity import IncarnationNumber, NodeId, NodeIncarnation
@@ -27,7 +28,6 @@ from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.secret_encryption import NoEncryption
 from tests.support.api import ApiHarness, schedule
 from tests.support.exposition import check_exposition
-from tests.support.memory import InMemoryConnection
 from tests.support.nodes import Nodes
 from tests.support.prometheus import series_names
 from tests.support.token_fetches import HeldFetches

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cql.memory.connection import InMemoryConnection
 from cql.packed import pack_content
 from cql.settings import StorageSettings
 from cql.storage import Storage
@@ -15,7 +16,6 @@ from minutehand.cli.stored_schedule import BYTES_SHOWN, NoSuchRow, flat, stored_
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.schedules import Definition
 from tests.contract.builders import START, commit, definition, delivered
-from tests.support.memory import InMemoryConnection
 
 SEALED = "sealed:1:2026-11:9cN2"
 Show = Callable[..., Awaitable[dict[str, Any]]]

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from cql.connection import AnswerRows, Item
+from cql.memory.connection import InMemoryConnection
 from cql.storage import Storage
 from membership.conditional import Answer
 from membership.identity import NodeId
@@ -26,7 +27,6 @@ from minutehand.wiring_api import serve_api
 from minutehand.wiring_node import serve_node
 from scheduler_service.domain.crons.row import CRON_CLIENT
 from scheduler_service.domain.notices import EVENTS_CLIENT
-from tests.support.memory import InMemoryConnection
 from tests.support.raw_receiver import RawReceiver, RawRequest, answering
 
 ADMIN_KEY = "the-key-of-the-administrator"

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from cql.connection import Parameters
+from cql.memory.connection import InMemoryConnection
 from cql.storage import Storage
 from membership.errors import StoreUnavailable
 from poller_cluster import clients as clients
@@ -18,7 +19,6 @@ from scheduler_service.domain.destinations import Destination, StoredDestination
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.usecases.secret_encryption import NoEncryption
 from tests.support.api import ManualClock
-from tests.support.memory import InMemoryConnection
 
 PART = 20
 SHOP = ClientId("shop")

@@ -5,13 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from cql.memory.connection import InMemoryConnection
 from poller_cluster.minute import order_ahead
 from poller_cluster.minute.order_ahead import ahead_minutes, look_ahead, look_up_overdue
 from poller_cluster.minute.ordering import OrderingKeys
 from scheduler_service.domain.ids import Minute, minute_start
 from scheduler_service.domain.schedules import Definition, Outcome, RowWrite, State
 from tests.support.budgets import budget
-from tests.support.memory import InMemoryConnection
 from tests.support.minutes import CLIENT, DELIVERED, MINUTE, POLLER, MinuteBench, definition, retry_row, retrying
 from tests.support.virtual_clock import VirtualClock
 

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 
 import pytest
 
+from cql.memory.connection import InMemoryConnection
 from cql.storage import Storage
 from membership.conditional import Applied
 from membership.errors import StoreUnavailable
@@ -17,7 +18,6 @@ from scheduler_service.runtime.concurrently import Turn
 from scheduler_service.usecases.expand_crons import EXPANDED_AT_ONCE
 from tests.contract.cron_builders import cron
 from tests.support.api import NOW, ManualClock
-from tests.support.memory import InMemoryConnection
 from tests.support.node_parts import GivenClients, GivenPollers, node_runtime
 
 SHOP = ClientId("shop")

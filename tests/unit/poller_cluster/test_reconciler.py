@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from cql.memory.connection import InMemoryConnection
 from cql.storage import Storage
 from membership.errors import StoreUnavailable
 from poller_cluster import reconciliation
@@ -31,7 +32,6 @@ from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.usecases.reconcile import NotOurs, SliceDone
 from tests.simulation.sim_clock import EPOCH_MS, SimClock
 from tests.support.api import SeededRandomness
-from tests.support.memory import InMemoryConnection
 from tests.support.node_parts import GivenClients, GivenPollers, node_runtime
 from tests.support.virtual_loop import run_virtual, virtual_loop
 

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
+from cql.memory.connection import InMemoryConnection
 from cql.storage import Storage
 from membership.conditional import APPLIED, Answer, Rejected
 from poller_cluster.clients import CATALOG_SECONDS, ROWS_LOCKED_SECONDS, UNLOCK_SECONDS, ServedClients
@@ -28,7 +29,6 @@ from scheduler_service.usecases.secret_encryption import (
 )
 from scheduler_service.usecases.signing_secrets import SigningSecrets
 from tests.support.api import ApiHarness, ManualClock
-from tests.support.memory import InMemoryConnection
 
 RANDOMNESS = SystemRandomness()
 FIRST, SECOND = (new_key(name, randomness=RANDOMNESS) for name in ("first", "second"))

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from cql.connection import AnswerRows, Consistency, Item, Parameters
+from cql.memory.connection import InMemoryConnection
 from cql.storage import Storage
 from membership.conditional import Answer, Unknown
 from membership.errors import StoreUnavailable
@@ -27,7 +28,6 @@ from scheduler_service.usecases.secret_encryption import NoEncryption
 from scheduler_service.usecases.trigger_crons import TriggerCron
 from tests.support.api import NOW, ManualClock, RecordedHints, SeededRandomness
 from tests.support.crons import tell_nobody
-from tests.support.memory import InMemoryConnection
 
 SHOP = ClientId("shop")
 TICK = CronId("tick")

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from cql.connection import AnswerRows, Consistency, Item, Parameters
+from cql.memory.connection import InMemoryConnection
 from cql.storage import Storage
 from membership.conditional import Answer, Applied, Unknown
 from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, PollerKey
@@ -18,7 +19,6 @@ from scheduler_service.usecases.resolve_schedule import ResolveSchedule
 from scheduler_service.usecases.schedule_writer import LATE_AFTER_MS, ScheduleWriter
 from tests.contract.builders import MINUTE, START, commit, definition
 from tests.support.api import ManualClock, RecordedHints, SeededRandomness
-from tests.support.memory import InMemoryConnection
 
 CLIENT = ClientId("shop")
 END = START + MINUTE_MS

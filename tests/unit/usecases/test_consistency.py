@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from cql.connection import Consistency, Parameters
+from cql.memory.connection import InMemoryConnection
 from cql.storage import Storage
 from membership.conditional import APPLIED
 from scheduler_service.domain.ids import ClientId
@@ -13,7 +14,6 @@ from scheduler_service.domain.schedules import State
 from tests.contract.builders import START, commit, definition, delivered, redelivered, update
 from tests.support.api import ApiHarness
 from tests.support.api_story import ROUTE, Story
-from tests.support.memory import InMemoryConnection
 
 SETTINGS = {"read_consistency": "LOCAL_ONE", "write_consistency": "EACH_QUORUM"}
 OF_READS = {

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from cql.connection import Parameters
+from cql.memory.connection import InMemoryConnection
 from cql.storage import Storage
 from membership.conditional import APPLIED
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
@@ -19,7 +20,6 @@ from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from tests.contract.cron_builders import BEGAN, cron
 from tests.support.crons import tell_nobody
 from tests.support.held_turns import HeldTurns
-from tests.support.memory import InMemoryConnection
 
 SHOP = ClientId("shop")
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cql.memory.connection import InMemoryConnection
 from cql.schedules import KEYS_PER_READ
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.ids import (
@@ -27,7 +28,6 @@ from scheduler_service.domain.schedules import Definition, ExternalUpdate, Kind,
 from scheduler_service.usecases import list_schedules, reading_steps
 from scheduler_service.usecases.list_schedules import Listed, ListSchedules, Position, Window
 from tests.support.api import NOW, ApiHarness, SeededRandomness
-from tests.support.memory import InMemoryConnection
 
 SHOP = ClientId("shop")
 RANDOM = SeededRandomness(7)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cql.memory.connection import InMemoryConnection
 from cql.storage import Storage
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
@@ -59,7 +60,6 @@ from scheduler_service.usecases.redeliver import (
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from tests.support.api import NOW, ManualClock, RecordedHints, SeededRandomness
 from tests.support.held_turns import HeldTurns
-from tests.support.memory import InMemoryConnection
 from tests.support.virtual_loop import run_virtual
 
 SHOP = ClientId("shop")

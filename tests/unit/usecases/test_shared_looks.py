@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from cql.memory.connection import InMemoryConnection
 from cql.storage import Storage
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.event_cursors import FeedCursor
@@ -15,7 +16,6 @@ from scheduler_service.domain.ids import ClientId, PollerId, UnixMillis
 from scheduler_service.usecases.read_events import RESTING_SECONDS, SHARED_SECONDS, FeedRange, ReadEvents
 from scheduler_service.usecases.shared_looks import FEWEST_SWEPT, SharedLooks
 from tests.support.api import ManualClock
-from tests.support.memory import InMemoryConnection
 
 SHOP = ClientId("shop")
 ALL = FeedRange(PollerId(0), PollerId(63))

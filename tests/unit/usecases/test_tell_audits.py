@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
+from cql.memory.connection import InMemoryConnection
 from cql.storage import Storage
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.audits import Audit, AuditFinding, is_news, new_audit_id, unbalanced_event
@@ -17,7 +18,6 @@ from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.subscriptions import SubscriptionRequest
 from scheduler_service.usecases.tell_audits import tell_unbalanced
 from tests.support.api import SeededRandomness
-from tests.support.memory import InMemoryConnection
 from tests.support.virtual_loop import run_virtual
 
 RANDOM = SeededRandomness(3)

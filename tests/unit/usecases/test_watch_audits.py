@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from cql.memory.connection import InMemoryConnection
 from cql.storage import Storage
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.audits import (
@@ -19,7 +20,6 @@ from scheduler_service.domain.clients import CLIENT_ID_PATTERN
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.usecases.storage_probes import AUDITS_LOOK_SECONDS, WatchAudits
 from tests.support.api import SeededRandomness
-from tests.support.memory import InMemoryConnection
 from tests.support.virtual_clock import VirtualClock
 from tests.support.virtual_loop import run_virtual
 

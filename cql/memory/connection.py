@@ -14,10 +14,7 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 from cql.connection import UNSET, AnswerRows, Consistency, Item, Parameters
-from cql.statement import Statement, load_statements, read_resource, split_script
-from membership.conditional import APPLIED, Answer, Rejected
-from scheduler_service.runtime.clock import SystemClock
-from tests.support.cql_grammar import (
+from cql.memory.grammar import (
     TOKEN,
     Delete,
     Literal,
@@ -28,8 +25,11 @@ from tests.support.cql_grammar import (
     TableDefinition,
     Write,
 )
-from tests.support.cql_keys import Locate, key_binder, keys_binder, locator, ring_part, value_of
-from tests.support.cql_tables import Key, Partition, Table
+from cql.memory.keys import Locate, key_binder, keys_binder, locator, ring_part, value_of
+from cql.memory.tables import Key, Partition, Table
+from cql.statement import Statement, load_statements, read_resource, split_script
+from membership.conditional import APPLIED, Answer, Rejected
+from scheduler_service.runtime.clock import SystemClock
 
 _SERVER = "system.local"
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge, "=": eq, "!=": ne}
@@ -123,14 +123,6 @@ class InMemoryConnection:
 
     def replicas(self, name: str, parameters: Parameters) -> Hashable:
         return None
-
-    def addressed(self, name: str, parameters: Parameters) -> Hashable:
-        """Table and partition that a statement addresses, if it addresses one."""
-        plan = self._plans[name]
-        if isinstance(plan, _ServerPlan):
-            return _SERVER, ()
-        key = plan.partition_of(parameters) if isinstance(plan, _SelectPlan) else plan.bind(parameters).key
-        return plan.table.definition.name, key
 
     async def close(self) -> None:
         self.closed = True
@@ -245,10 +237,6 @@ class _SelectPlan:
         if parsed.grouped != keyed[: len(parsed.grouped)]:
             raise ValueError(f"table {definition.name} can't be grouped by {parsed.grouped}")
         self._grouped = max(len(parsed.grouped) - len(definition.partition_key), 0)
-
-    def partition_of(self, parameters: Parameters) -> Key:
-        assert self._key is not None, "it reads the whole table"
-        return self._key(parameters)
 
     def run(self, parameters: Parameters) -> list[tuple[Any, ...]]:
         table = self.table

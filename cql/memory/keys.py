@@ -5,8 +5,8 @@ from hashlib import blake2b
 from typing import Any, TypeAlias
 
 from cql.connection import UNSET, Parameters
-from tests.support.cql_grammar import TOKEN, Parameter, Relation, Term
-from tests.support.cql_tables import Key, Partition, Table, first_after, first_at_or_after
+from cql.memory.grammar import TOKEN, Parameter, Relation, Term
+from cql.memory.tables import Key, Partition, Table, first_after, first_at_or_after
 
 Locate: TypeAlias = Callable[[Partition, Parameters], Iterable[Key]]
 
@@ -50,17 +50,17 @@ def ring_part(table: Table, relations: Sequence[Relation]) -> Callable[[Paramete
         raise ValueError(f"table {table.definition.name} is addressed by the token of {column}, and nothing beside it")
 
     def part(parameters: Parameters) -> list[Key]:
-        keys = sorted(table.partitions, key=lambda key: _token(key[0]))
+        keys = sorted(table.partitions, key=lambda key: _on_ring(key[0]))
         for relation in relations:
-            bound = _token(table.check(column, value_of(relation.terms[0], parameters)))
+            bound = _on_ring(table.check(column, value_of(relation.terms[0], parameters)))
             after = relation.operator == ">"
-            keys = [key for key in keys if (_token(key[0]) > bound) is after]
+            keys = [key for key in keys if (_on_ring(key[0]) > bound) is after]
         return keys
 
     return part
 
 
-def _token(value: str) -> bytes:
+def _on_ring(value: str) -> bytes:
     """A stand-in for Cassandra's token: not the order of the names, but the empty text comes first, as in Cassandra."""
     return blake2b(value.encode(), digest_size=8).digest() if value else b""
 

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from cql.connection import UNSET
-from tests.support.cql_grammar import TableDefinition
+from cql.memory.grammar import TableDefinition
 
 Key = tuple[Any, ...]
 Check = Callable[[Any], bool]
