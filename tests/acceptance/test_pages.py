@@ -13,6 +13,11 @@ from tests.support.pages import INTERRUPTED, ROOT, blocks, run_python, run_shell
 
 SHOWN = {
     "README.md": (r'"state":"cancelled"',),
+    "docs/how-to/first-callback.md": (
+        r'handled \S+ \{"hello":"receiver"\}',
+        r"that attempt delivered it",
+        r"state +cancelled",
+    ),
     "docs/using.md": (r"\bwhpk_", r"outcome +delivered: the receiver answered 204", r"unpause_client"),
     "docs/how-to/get-notices.md": (r"state +enabled",),
     "docs/how-to/follow-events.md": (r'"type":"schedule.delivered"', r"schedule\.delivered", r"event: begin"),
@@ -26,6 +31,7 @@ SHOWN = {
 }
 """What the lines of each page print in the end."""
 TOLD = {
+    "docs/how-to/first-callback.md": (r'signature right  \{"hello": "curl"\}', r'right  \{"hello":"command"\}'),
     "docs/how-to/get-notices.md": (r'"subscription":"failures".*"type":"schedule.failed"', r'"on":"success"'),
     "docs/how-to/long-work.md": (r"answered 202; it awaits a word at http",),
 }

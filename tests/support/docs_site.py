@@ -55,6 +55,7 @@ COLLECTED: Final = {
 NAVIGATION: Final = {
     "Use it": (
         "readme",
+        "how-to/first-callback",
         "using",
         "cron-rules",
         "how-to/answer-a-call",
