@@ -10,6 +10,9 @@ from aiohttp import web
 
 from minutehand.webhooks import VerificationError, VerifiedCallback, verify
 
+OUT_OF_ORDER = "/out-of-order"
+"""The end of the address at which it fails, so that there is a failure to look at."""
+
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
@@ -20,6 +23,8 @@ class Arrival:
     body: bytes
     callback: VerifiedCallback | None
     refusal: str | None
+    status: int = 401
+    """What it was answered."""
 
     @property
     def lateness_seconds(self) -> float | None:
@@ -30,8 +35,9 @@ class Arrival:
 
 
 class DemoReceiver:
-    """Listens on loopback. Answers 204 to verified callbacks and 401 to others; `on_arrival` is called for both. A
-    callback with an address for words is taken by 202: somebody who watches says what became of it."""
+    """Listens on loopback. Answers 204 to verified callbacks, or 503 at `OUT_OF_ORDER`, and 401 to others; `on_arrival`
+    is called for all. A callback with an address for words is taken by 202: somebody who watches says what became of
+    it."""
 
     def __init__(self, *, port: int, secret: str, on_arrival: Callable[[Arrival], None]) -> None:
         self._port = port
@@ -72,7 +78,11 @@ class DemoReceiver:
         except VerificationError as error:
             self._on_arrival(Arrival(at, body, None, str(error)))
             return web.Response(status=401, text=f"{error}\n")
+        if request.path.endswith(OUT_OF_ORDER):
+            self._on_arrival(Arrival(at, body, callback, None, 503))
+            return web.Response(status=503, text="out of order: this address always fails\n")
+        status = 204 if callback.ack_url is None else 202
         self._verified.add(callback.webhook_id)
         self._changed.set()
-        self._on_arrival(Arrival(at, body, callback, None))
-        return web.Response(status=204 if callback.ack_url is None else 202)
+        self._on_arrival(Arrival(at, body, callback, None, status))
+        return web.Response(status=status)

@@ -11,11 +11,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from minutehand.client import AsyncMinutehand, Callback, PreconditionFailed
+from minutehand.client import AsyncMinutehand, Callback, PreconditionFailed, Retry
 from minutehand.errors import LocalError
 from minutehand.local.demo.files import CLIENT_ID, DemoDirectory, DemoKeys, DemoPlan, DemoProcesses, DemoState
 from minutehand.local.demo.kafka import CALLS, DESTINATION, TARGET, TOPIC, DemoKafka
-from minutehand.local.demo.receiver import Arrival, DemoReceiver
+from minutehand.local.demo.receiver import OUT_OF_ORDER, Arrival, DemoReceiver
 from minutehand.profiles import Profile, write_profile
 
 PROFILE = "demo"
@@ -25,6 +25,8 @@ AHEAD_SECONDS = 3
 PATIENCE_SECONDS = 45.0
 FROM_KAFKA = "from Kafka"
 TO_KAFKA = "to Kafka"
+FAILING = "out-of-order"
+"""A destination whose calls fail."""
 KEEP_FOR_CURL = timedelta(minutes=10)
 SHOWN_BODY = 300
 _POLL_SECONDS = 0.5
@@ -87,6 +89,7 @@ class DemoShow:
                     await self._fire_to(self._kafka, api)
                     watched = {**watched, "ingest of Kafka": self._kafka.ingest_runs}
                 if not self._once:
+                    await self._fail(api)
                     await self._invite(api, state)
             if not self._once:
                 await self._stay(watched)
@@ -168,6 +171,14 @@ class DemoShow:
             "",
         ]
 
+    async def _fail(self, api: AsyncMinutehand) -> None:
+        """Let one call fail, so that the console has one to look at."""
+        client = api.client(CLIENT_ID)
+        await client.destinations.put(FAILING, {"url": self._plan.receiver_url + OUT_OF_ORDER})
+        await client.schedules.create(
+            Callback(destination=FAILING, json={"order": 99}), delay_seconds=0, retry=Retry(max_attempts=1)
+        )
+
     async def _invite(self, api: AsyncMinutehand, state: DemoState) -> None:
         """Print the console's address with what to log in by, and three requests that work when pasted."""
         callback = Callback(url=self._plan.receiver_url, json={"order": 0})
@@ -186,6 +197,7 @@ class DemoShow:
                     f"In a browser: {self._plan.api_url}/console",
                     f"  as the client, log in with the key {state.client_key}",
                     f"  as the administrator, with the key {state.admin_key}",
+                    "  The client's first page lists a call that failed: find out why, and call it again.",
                     "",
                     "Try (create one that is due in ten seconds; look at one that is due in ten minutes; cancel it):",
                     "",
@@ -238,6 +250,8 @@ class DemoShow:
         self._say(f"  {at}  {lateness * 1000:+7.1f} ms  signature right  {body}{attempt}{again}")
         if callback.ack_url is not None:
             self._say(f"      answered 202; it awaits a word at {callback.ack_url}")
+        if arrival.status >= 500:
+            self._say(f"      answered {arrival.status}, as every call to the destination {FAILING}")
 
 
 def shell_lines(state: DemoState, *, settings: Path) -> list[str]:

@@ -24,7 +24,7 @@ from minutehand.config import FOR_API, load_settings
 from minutehand.errors import LocalError
 from minutehand.local.demo.cluster import ClusterOptions, DemoCluster, run_until_interrupted, signals_interrupt
 from minutehand.local.demo.files import CLIENT_ID, DemoDirectory, DemoPlan, DemoProcesses, DemoState
-from minutehand.local.demo.receiver import Arrival, DemoReceiver
+from minutehand.local.demo.receiver import OUT_OF_ORDER, Arrival, DemoReceiver
 from minutehand.local.demo.show import bigben_lines, goscheduler_lines, register, shell_lines
 from minutehand.local.demo.spark_show import PipelineShow
 from minutehand.local.errors import DataDirLocked, PortBusy, TooLittleMemory
@@ -382,7 +382,14 @@ class Heard:
         self.receiver = DemoReceiver(port=self.port, secret=SECRET, on_arrival=self.arrivals.append)
 
     async def call(
-        self, body: bytes, *, id_: str = "the-id", secret: str = SECRET, due_ms: int = 0, ack_url: str | None = None
+        self,
+        body: bytes,
+        *,
+        id_: str = "the-id",
+        secret: str = SECRET,
+        due_ms: int = 0,
+        ack_url: str | None = None,
+        path: str = "",
     ) -> tuple[int, str]:
         timestamp = int(time.time())
         headers = {
@@ -392,7 +399,7 @@ class Heard:
             "Minutehand-Due": format_instant(due_ms),
             **({} if ack_url is None else {"Minutehand-Ack-Url": ack_url}),
         }
-        url = f"http://127.0.0.1:{self.port}/callbacks"
+        url = f"http://127.0.0.1:{self.port}/callbacks{path}"
         async with aiohttp.ClientSession() as session, session.post(url, data=body, headers=headers) as answer:
             return answer.status, await answer.text()
 
@@ -426,6 +433,14 @@ async def test_a_callback_that_may_be_acknowledged_later_is_taken_by_202(heard: 
     (arrival,) = heard.arrivals
     assert arrival.callback is not None
     assert arrival.callback.ack_url == "http://127.0.0.1:1/a"
+
+
+async def test_one_of_its_addresses_fails(heard: Heard) -> None:
+    status, said = await heard.call(b"{}", path=OUT_OF_ORDER)
+    assert (status, "always fails" in said) == (503, True)
+    assert [one.status for one in heard.arrivals] == [503]
+    assert await heard.receiver.await_verified({"the-id"}, seconds=0) == {"the-id"}
+    assert (await heard.call(b"{}", path=OUT_OF_ORDER, secret="whsec_" + "B" * 43 + "="))[0] == 401
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
