@@ -11,6 +11,7 @@ from scheduler_service.api.http.endpoint import under_audit
 from scheduler_service.api.http.html import HTML
 from scheduler_service.api.http.route import SERVER, Handler, RequestContext
 from scheduler_service.api.problems import Problem, Refusal
+from scheduler_service.console.compression import LEAST, compressed, may_compress
 from scheduler_service.console.cookies import Cookies
 from scheduler_service.console.operations import (
     OperationRefused,
@@ -126,7 +127,10 @@ class Page:
                 **values,
             )
         )
-        response = web.Response(text=None, body=text.encode(), status=status, headers=PAGE_HEADERS)
+        body, headers = text.encode(), dict(PAGE_HEADERS)
+        if len(body) >= LEAST and may_compress(request):
+            body, headers["Content-Encoding"] = compressed(body), "gzip"
+        response = web.Response(body=body, status=status, headers=headers)
         if said:
             self.cookies.forget_said(response)
         return response

@@ -26,6 +26,7 @@ from scheduler_service.console import (
     subscription_pages,
     trial_pages,
 )
+from scheduler_service.console.compression import takes_gzip
 from scheduler_service.console.cookies import Cookies
 from scheduler_service.console.openid_pages import BACK, BEGIN, OpenIdPages
 from scheduler_service.console.pages import LOGIN, LOGOUT, PAGE_HEADERS, PageHandler, page, problem_page
@@ -91,15 +92,9 @@ async def get_static(context: RequestContext) -> web.Response:
         "Cross-Origin-Resource-Policy": "same-origin",
         "Vary": "Accept-Encoding",
     }
-    if not _takes_gzip(context.request):
+    if not takes_gzip(context.request):
         return web.Response(body=file.body, headers=headers)
     return web.Response(body=file.gzipped, headers={**headers, "Content-Encoding": "gzip"})
-
-
-def _takes_gzip(request: web.Request) -> bool:
-    """By the plain names that browsers send; a request that rules it out by a weight of 0 does not get it either."""
-    named = [one.strip().lower() for one in request.headers.get("Accept-Encoding", "").split(",")]
-    return "gzip" in named
 
 
 def _open(method: str, path: str, handler: Handler, summary: str) -> Route:

@@ -169,6 +169,28 @@ async def test_files_are_small_typed_and_kept_for_good(wire: Wire, name: str) ->
     assert static_file(name) is file, "read and compressed once"
 
 
+async def test_a_page_is_compressed_where_nobody_else_had_it_asked_for(wire: Wire, key: str) -> None:
+    cookie = await wire.session(ADMIN_KEY)
+    asked = {"cookie": cookie, "Accept_Encoding": "gzip, br"}
+    for site, coded in (
+        ("same-origin", True),
+        ("none", True),
+        ("cross-site", False),
+        ("same-site", False),
+        ("", False),
+    ):
+        answer = await wire.send("GET", "/console/cluster", **asked, Sec_Fetch_Site=site)
+        assert (answer.headers.get("Content-Encoding") == "gzip") is coded, site
+        assert "Nodes" in answer.text
+        check_page(answer)
+    plain = await wire.send("GET", "/console/cluster", cookie=cookie, Sec_Fetch_Site="none", Accept_Encoding="br")
+    assert "Content-Encoding" not in plain.headers
+    form = {"form_token": form_token(answer), "scope": "read", "act": "create-key"}
+    made = await wire.send("POST", "/console/clients/shop/keys", **asked, form=form, Sec_Fetch_Site="same-origin")
+    assert made.status == 200
+    assert "Content-Encoding" not in made.headers, "it shows a key"
+
+
 def check_file(headers: Mapping[str, str]) -> None:
     assert headers["Cache-Control"] == "public, max-age=31536000, immutable"
     assert headers["Vary"] == "Accept-Encoding"
