@@ -3,6 +3,10 @@
 // Sections with data-refresh="SECONDS" are fetched again and replaced in place, while the page is visible and nothing
 // in them is being used.
 for (const section of document.querySelectorAll("[data-refresh]")) {
+  let known = new Date();
+  const stale = Object.assign(document.createElement("p"), { className: "stale", hidden: true });
+  stale.role = "status";
+  document.body.append(stale);
   const again = async () => {
     const used = section.contains(document.activeElement) || section.querySelector("details[open]");
     if (document.hidden || used) return;
@@ -10,12 +14,27 @@ for (const section of document.querySelectorAll("[data-refresh]")) {
       const answer = await fetch(location.href, { credentials: "same-origin" });
       if (answer.redirected) return location.reload();
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(section.id);
-      if (fresh) section.replaceChildren(...fresh.childNodes);
+      if (!fresh) throw new Error(answer.status);
+      const places = Array.from(section.querySelectorAll(".scroll"), (one) => one.scrollLeft);
+      section.replaceChildren(...fresh.childNodes);
+      section.querySelectorAll(".scroll").forEach((one, at) => { one.scrollLeft = places[at] ?? 0; });
+      known = new Date();
+      stale.hidden = true;
     } catch {
       // The next time may find the API again; the page shows what it knew.
+      const text = `The API does not answer: this is as of ${known.toISOString().slice(11, 19)} UTC.`;
+      if (stale.textContent !== text) stale.textContent = text;
+      stale.hidden = false;
     }
   };
   setInterval(again, Number(section.dataset.refresh) * 1000);
+}
+
+// On a narrow screen the tabs of a client are one line; the current one is seen.
+const current = document.querySelector(".client [aria-current]");
+if (current) {
+  const tabs = current.closest("ul");
+  tabs.scrollLeft = current.offsetLeft - tabs.offsetLeft - (tabs.clientWidth - current.offsetWidth) / 2;
 }
 
 // One menu is open at a time; Escape closes it and goes back to its button.
@@ -45,8 +64,8 @@ const ROWS = 500;
 for (const body of document.querySelectorAll("[data-events]")) {
   const live = document.getElementById("live");
   const source = new EventSource(body.dataset.events);
-  source.addEventListener("begin", () => { live.textContent = "Live: events are added above as they happen."; });
-  source.addEventListener("error", () => { 
+  source.addEventListener("begin", () => { live.textContent = "Live: new events are added above."; });
+  source.addEventListener("error", () => {
     live.textContent = source.readyState === EventSource.CLOSED
       ? "Not connected any more: open the page again." : "Not connected; trying again.";
   });
@@ -54,7 +73,9 @@ for (const body of document.querySelectorAll("[data-events]")) {
     const event = JSON.parse(message.data);
     const row = body.insertRow(0);
     const cell = (text) => { row.insertCell().textContent = text ?? ""; };
-    cell(event.at.slice(11, 23));
+    const at = Object.assign(document.createElement("time"), { dateTime: event.at, textContent: event.at.slice(11, 23) });
+    at.title = `${event.at.replace("T", " ")} UTC`;
+    row.insertCell().append(at);
     cell(event.type);
     const link = document.createElement("a");
     if (event.schedule_id) {
