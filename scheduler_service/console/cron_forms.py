@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from scheduler_service.api.resources.schedule_views import MASK
-from scheduler_service.console.forms import CALLED, callback_of, given, given_below, instant_of, lines_of, numbers
+from scheduler_service.console.forms import KEPT, callback_of, given, given_below, instant_of, lines_of, numbers
 
 _TEXTS: Final = ("label", "ordering_key", "overlap", "on_success", "on_failure")
 _INSTANTS: Final = ("starts_at", "ends_at")
@@ -17,8 +17,6 @@ _NUMBERS: Final = (
     "succeed_within_seconds",
 )
 _OF_CALENDAR: Final = ("country", "subdivision")
-KEPT: Final = "keep"
-"""The value of the field `callback` of a form that does not show it."""
 
 
 def rule_request(form: Mapping[str, str]) -> dict[str, Any]:
@@ -80,10 +78,3 @@ def cron_fields(cron: Mapping[str, Any]) -> dict[str, str]:
     if calendar.get("weekends"):
         fields["calendar.weekends"] = "on"
     return fields | {f"dst.{name}": value for name, value in cron["dst"].items()}
-
-
-def callback_fields(callback: Mapping[str, Any]) -> dict[str, str]:
-    """Those of what is called, in the clear but for what the API masks."""
-    fields = {f"callback.{name}": callback[name] for name in CALLED if name in callback}
-    fields["callback.headers"] = "\n".join(f"{name}: {value}" for name, value in (callback["headers"] or {}).items())
-    return {**fields, "callback.body": callback.get("body", "")}

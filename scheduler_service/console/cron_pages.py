@@ -11,13 +11,12 @@ from aiohttp import web
 from scheduler_service.console.calendar import Fire, Month, first_of, month_of, window_of
 from scheduler_service.console.contents import SHOW_CONTENT, masked, unmasked
 from scheduler_service.console.cron_forms import (
-    KEPT,
-    callback_fields,
     cron_fields,
     cron_request,
     rule_request,
 )
 from scheduler_service.console.destination_forms import METHODS
+from scheduler_service.console.forms import KEPT, callback_fields
 from scheduler_service.console.operations import OperationRefused, part
 from scheduler_service.console.pages import Page
 from scheduler_service.console.rendering import zone_of

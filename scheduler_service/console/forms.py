@@ -13,7 +13,9 @@ from scheduler_service.api.resources.schedule_views import MASK
 from scheduler_service.console.contents import HIDDEN
 
 CALLED: Final = ("url", "destination", "path", "method")
-_WITHOUT_ZONE: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?")
+KEPT: Final = "keep"
+"""The value of the field `callback` of a form that does not show what is called."""
+WITHOUT_ZONE: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?")
 
 
 def given(form: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
@@ -39,10 +41,17 @@ def callback_of(form: Mapping[str, str], faults: dict[str, str], *, prefix: str 
     return callback
 
 
+def callback_fields(callback: Mapping[str, Any]) -> dict[str, str]:
+    """The fields of what is called, each behind `callback.`, in the clear but for what the API masks."""
+    fields = {f"callback.{name}": callback[name] for name in CALLED if name in callback}
+    fields["callback.headers"] = "\n".join(f"{name}: {value}" for name, value in (callback["headers"] or {}).items())
+    return {**fields, "callback.body": callback.get("body", "")}
+
+
 def instant_of(text: str) -> str:
     """An instant of a field that asks for UTC: browsers send it without a zone, and perhaps without seconds."""
     text = text.strip()
-    if (match := _WITHOUT_ZONE.fullmatch(text)) is None:
+    if (match := WITHOUT_ZONE.fullmatch(text)) is None:
         return text
     return text.replace(" ", "T") + ("Z" if match[1] else ":00Z")
 

@@ -74,6 +74,8 @@ class Operations:
         self._request = request
         self._principal = principal
         self.asked: list[Asked] = []
+        self.tags: dict[str, str] = {}
+        """The entity tags of what was answered, by path."""
 
     async def get(
         self,
@@ -126,6 +128,8 @@ class Operations:
         data = None if body is None else json.dumps(body).encode()
         response = await self._answer(method, whole, data, headers or {})
         answer = _json_of(response)
+        if (tag := response.headers.get("ETag")) is not None:
+            self.tags[path] = tag
         if response.status >= 400:
             raise unsuccessful(response.status, answer or {})
         return answer

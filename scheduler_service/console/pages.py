@@ -135,18 +135,24 @@ class Page:
             self.cookies.forget_said(response)
         return response
 
-    async def put(
-        self, path: str, body: Any, faults: Mapping[str, str], *, precondition: Mapping[str, str]
-    ) -> OperationRefused | None:
-        """Create or replace what a form describes, unless it has `faults`. Returns what is wrong with it; None: it is
-        done. The request may hold secrets, so the page says nothing of it."""
+    async def ask(
+        self, method: str, path: str, body: Any, faults: Mapping[str, str], *, headers: Mapping[str, str]
+    ) -> Any | OperationRefused:
+        """What is answered to the request that a form describes, unless it has `faults`; or what is wrong with it. The
+        request may hold secrets, so the page says nothing of it."""
         if faults:
             return refused_form(faults)
         try:
-            await self.send("PUT", path, body, headers=precondition, shown=False)
+            return await self.send(method, path, body, headers=headers, shown=False)
         except OperationRefused as error:
             return error
-        return None
+
+    async def put(
+        self, path: str, body: Any, faults: Mapping[str, str], *, precondition: Mapping[str, str]
+    ) -> OperationRefused | None:
+        """Create or replace what a form describes. Returns what is wrong with it; None: it is done."""
+        answer = await self.ask("PUT", path, body, faults, headers=precondition)
+        return answer if isinstance(answer, OperationRefused) else None
 
     def done(self, location: str, said: str) -> web.Response:
         """The answer to a form: the page to go to, which says once what was done."""

@@ -22,9 +22,11 @@ from scheduler_service.console import (
     destination_pages,
     event_pages,
     reconciliation_pages,
+    schedule_form_pages,
     schedule_pages,
     subscription_pages,
     trial_pages,
+    window_pages,
 )
 from scheduler_service.console.compression import takes_gzip
 from scheduler_service.console.cookies import Cookies
@@ -38,6 +40,7 @@ from scheduler_service.domain.errors import NotFound
 PREFIX: Final = "/console"
 FORM: Final = WireForm(name="the console", prefix=PREFIX, refusal=problem_page, headers=PAGE_HEADERS)
 CLIENT: Final = "/console/clients/{client_id}"
+SCHEDULE: Final = CLIENT + "/schedules/{schedule_id}"
 CRON: Final = CLIENT + "/crons/{cron_id}"
 DESTINATION: Final = CLIENT + "/destinations/{destination}"
 
@@ -136,8 +139,14 @@ PAGES: Final = (
         "Stop a reconciliation",
     ),
     _page("GET", CLIENT + "/schedules", schedule_pages.list_schedules, "Find schedules"),
-    _page("GET", CLIENT + "/schedules/{schedule_id}", schedule_pages.show_schedule, "What became of a schedule"),
-    _page("POST", CLIENT + "/schedules/{schedule_id}", schedule_pages.change_schedule, "Change a schedule"),
+    _page("GET", CLIENT + "/schedules:new", schedule_form_pages.new_schedule, "The form of a new schedule"),
+    _page("POST", CLIENT + "/schedules:new", schedule_form_pages.create_schedule, "Create a schedule"),
+    _page("GET", CLIENT + "/schedules:window", window_pages.show_window, "How many schedules filters find"),
+    _page("POST", CLIENT + "/schedules:window", window_pages.act_on_window, "Cancel or reschedule all of them"),
+    _page("GET", SCHEDULE + ":edit", schedule_form_pages.edit_schedule, "The form of a schedule"),
+    _page("POST", SCHEDULE + ":edit", schedule_form_pages.update_schedule, "Change a schedule that waits"),
+    _page("GET", SCHEDULE, schedule_pages.show_schedule, "What became of a schedule"),
+    _page("POST", SCHEDULE, schedule_pages.change_schedule, "Change a schedule"),
     _page("GET", CLIENT + "/dead-letters", dead_letter_pages.list_dead_letters, "Find dead letters"),
     _page("POST", CLIENT + "/dead-letters", dead_letter_pages.act_on_dead_letters, "Redeliver or acknowledge some"),
     _page("GET", CLIENT + "/keys", access_pages.show_access, "A client's keys and signing secrets"),

@@ -21,6 +21,7 @@ BEHIND = [route for route in ROUTES if (route.method, route.path) not in OPEN]
 OF_CLIENTS = [route for route in BEHIND if "{client_id}" in route.path]
 OF_OPERATORS = [route for route in BEHIND if route not in OF_CLIENTS and route.path not in ("/console", LOGOUT)]
 FORMS = [route for route in BEHIND if route.method == "POST"]
+ONLY_SHOW = ("show", "preview")
 RECORDS = ("audit_log", "console_sessions", "api_keys", "minute_balance")
 """Tables that say who came and when a key was used; and one that is written a moment after creates."""
 
@@ -177,7 +178,7 @@ async def test_a_key_that_may_only_read_is_offered_no_change_and_can_post_none(w
     """Every form that a manager is offered is sent again by it, with its own form token."""
     async with await session_of(world.api, "manage") as manager, await session_of(world.api, "read") as reader:
         mine = await reader.open("/console/clients/other")
-        token, tried, refused = mine.form().fields["form_token"], 0, 0
+        token, refused = mine.form().fields["form_token"], 0
         before = world.done()
         for page in await pages(manager, world):
             assert page.status == 200, page.path
@@ -188,12 +189,11 @@ async def test_a_key_that_may_only_read_is_offered_no_change_and_can_post_none(w
                 for act in [value for name, value in form.buttons if name == "act"] or [form.fields.get("act", "")]:
                     form.fields["act"] = act
                     answer = await reader.submit(page, form)
-                    tried += 1
                     refused += answer.status == 403
+                    assert answer.status in (403, 422) or act in ONLY_SHOW, (page.path, act, answer.text)
                     after = world.done()
                     assert [name for name in after if after[name] != before[name]] == [], (page.path, act)
         assert refused >= 3
-        assert refused >= tried - 6, "all but those that only show something"
 
 
 async def test_what_an_administrator_changes_is_in_the_audit_log(world: World) -> None:

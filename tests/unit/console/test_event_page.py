@@ -36,10 +36,10 @@ async def test_a_stream_ends_within_seconds_of_its_session(api: ApiHarness, wire
     made = await api.send("POST", "/v1/clients/shop/keys", json={"scope": "read", "expires_at": "2026-11-21T09:31:00Z"})
     cookie = await wire.session(made.json["key"])
     token = form_token(await wire.send("GET", "/console/clients/shop/events", cookie=cookie))
-    begun, sleep = api.clock.monotonic(), api.clock.sleep
+    begun, pass_time = api.clock.monotonic(), api.clock.sleep
 
     async def sleep_and_end(seconds: float) -> None:
-        await sleep(seconds)
+        await pass_time(seconds)
         if ending == "logout" and api.clock.monotonic() == begun + seconds:
             await wire.send("POST", "/console/logout", cookie=cookie, form={"form_token": token})
         elif ending == "revoked" and api.clock.monotonic() == begun + seconds:
