@@ -10,7 +10,26 @@ from typing import Final
 HTML: Final = "text/html; charset=utf-8"
 TEXT: Final = "text/plain; charset=utf-8"
 
-_STYLE: Final = """
+SAMPLES_STYLE: Final = """
+.samples { border: 0; margin: .75rem 0; padding: 0; min-width: 0; }
+.samples legend { font-size: .95rem; font-weight: 700; padding: 0; margin-bottom: .25rem; }
+.samples input { position: absolute; opacity: 0; }
+.samples label { display: inline-block; padding: .15rem .7rem; margin-right: .25rem; cursor: pointer;
+  border-bottom: 3px solid transparent; }
+.samples input:checked + label { border-color: var(--mark); font-weight: 700; }
+.samples input:focus-visible + label { outline: 2px solid var(--mark); }
+.samples pre { display: none; margin-top: 0; }
+.samples input:nth-of-type(1):checked ~ pre:nth-of-type(1), .samples input:nth-of-type(2):checked ~ pre:nth-of-type(2),
+.samples input:nth-of-type(3):checked ~ pre:nth-of-type(3), .samples input:nth-of-type(4):checked ~ pre:nth-of-type(4) {
+  display: block; }
+.wide { overflow-x: auto; }
+.wide td:first-child code { overflow-wrap: normal; white-space: nowrap; }
+@media (max-width: 30rem) { .wide table { min-width: 32rem; } }
+"""
+"""Of samples as tabs, which need no script: the block is shown whose radio button is checked. Up to four languages.
+Needs the colour `--mark`."""
+_STYLE: Final = (
+    """
 :root { color-scheme: light dark; --ink: #1b1f24; --dim: #59636e; --line: #d5dae0; --ground: #fff; --box: #f5f7f9;
   --mark: #0b57a4; }
 @media (prefers-color-scheme: dark) { :root { --ink: #dfe4ea; --dim: #98a3b0; --line: #343b44; --ground: #14171b;
@@ -36,34 +55,88 @@ section.operation h3 { margin: .6rem 0 .25rem; }
 section:target { border-color: var(--mark); }
 .method { display: inline-block; min-width: 4.5rem; color: var(--mark); font-weight: 700; }
 .dim { color: var(--dim); }
-nav ul { padding-left: 1.1rem; margin: .25rem 0; }
+nav ul { list-style: none; padding-left: .6rem; margin: .25rem 0; }
 nav summary { cursor: pointer; font-weight: 600; }
+nav a { display: block; padding: .1rem .5rem; border-left: 3px solid transparent; text-decoration: none; }
+nav a:hover { text-decoration: underline; }
+nav a[aria-current] { border-color: var(--mark); background: var(--box); font-weight: 600; }
+.up { position: fixed; right: 1rem; bottom: 1rem; padding: .4rem .8rem; background: var(--box);
+  border: 1px solid var(--line); border-radius: .3rem; }
 #search { font: inherit; width: 100%; padding: .3rem .5rem; margin: .5rem 0; color: inherit; background: var(--ground);
   border: 1px solid var(--dim); border-radius: .3rem; }
 @media (min-width: 64rem) {
   body.beside { max-width: 88rem; display: grid; grid-template-columns: 19rem minmax(0, 1fr); gap: 2.5rem; }
   .beside nav { position: sticky; top: 0; max-height: 100vh; overflow: auto; padding: 1rem 0; font-size: .9rem; }
+  .up { display: none; }
 }
+@media (max-width: 30rem) { body { padding: 1rem; } section.operation { padding: .25rem .6rem .75rem; } }
 """
+    + SAMPLES_STYLE
+)
 _STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 SEARCH: Final = """
-const box = document.getElementById("search"), groups = document.querySelectorAll("nav details");
-box.hidden = false;
-box.addEventListener("input", () => {
-  const words = box.value.toLowerCase().split(/\\s+/).filter(Boolean);
+const box = document.getElementById("search"), groups = [...document.querySelectorAll("nav details")];
+const wide = matchMedia("(min-width: 64rem)"), opened = new Map(groups.map((group) => [group, group.open]));
+const links = new Map([...document.querySelectorAll("nav li a")].map((link) => [link.hash.slice(1), link]));
+const texts = new Map();
+const place = (link) => document.getElementById(link.hash.slice(1));
+const named = (link) => (link.textContent + " " + (link.parentNode.dataset.words ?? "")).toLowerCase();
+const written = (link) => {
+  if (!texts.has(link)) texts.set(link, place(link).textContent.toLowerCase());
+  return texts.get(link);
+};
+const show = (words, hits) => {
+  let all = 0;
   for (const group of groups) {
     let found = 0;
-    for (const item of group.querySelectorAll("li")) {
-      const text = (item.textContent + " " + (item.dataset.words ?? "")).toLowerCase();
-      item.hidden = !words.every((word) => text.includes(word));
-      found += !item.hidden;
+    for (const link of group.querySelectorAll("li a")) {
+      const hit = hits(link);
+      link.parentNode.hidden = !hit;
+      found += hit;
     }
     group.hidden = !found;
-    group.open = words.length > 0 && found > 0;
+    group.open = words.length ? found > 0 : wide.matches && opened.get(group);
+    all += found;
   }
+  return all;
+};
+const search = () => {
+  const words = box.value.toLowerCase().split(/\\s+/).filter(Boolean);
+  const name = (link) => words.every((word) => named(link).includes(word));
+  const phrase = (link) => name(link) || written(link).includes(words.join(" "));
+  const anywhere = (link) => words.every((word) => written(link).includes(word));
+  let found = show(words, name);
+  if (found < 5) found = show(words, phrase) || show(words, anywhere);
+  document.getElementById("found").textContent = words.length ? `${found} found` : "";
+};
+box.hidden = false;
+box.addEventListener("input", search);
+show([], () => true);
+
+const mark = (id) => {
+  const link = links.get(id), before = document.querySelector("nav a[aria-current]");
+  if (!link || link === before) return;
+  before?.removeAttribute("aria-current");
+  link.setAttribute("aria-current", "location");
+  if (wide.matches) link.scrollIntoView({block: "nearest"});
+};
+const seen = new IntersectionObserver((entries) => {
+  for (const entry of entries) if (entry.isIntersecting) mark(entry.target.id);
+}, {rootMargin: "-15% 0px -80% 0px"});
+for (const link of links.values()) seen.observe(place(link));
+
+document.addEventListener("change", (event) => {
+  const language = event.target.dataset.language;
+  if (!language) return;
+  const top = event.target.getBoundingClientRect().top;
+  for (const other of document.querySelectorAll(".samples input"))
+    if (other.dataset.language === language) other.checked = true;
+  scrollBy({top: event.target.getBoundingClientRect().top - top, behavior: "instant"});
 });
 """
-"""Filters the contents by what is typed. Without it, the box stays hidden."""
+"""Filters the contents by what is typed: by names, and where those are few, by what is written below them. Marks in the
+contents what is being read, and shows all samples in the language that is chosen at one. Without it, the box stays
+hidden."""
 _SEARCH_HASH: Final = base64.b64encode(hashlib.sha256(SEARCH.encode()).digest()).decode()
 
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document as one self-contained page: no network, and a script for the search only.
+"""The OpenAPI document as one self-contained page: no network, and a script for search, contents and samples only.
 
 Anchors: `#OPERATION_ID`, `#tag-TAG`, `#schema-NAME`, `#problem-KIND`, `#callback`.
 """
@@ -76,14 +76,15 @@ def _security(document: Document) -> str:
         f"<tr><td><code>{escape(name)}</code></td><td>{inline(scheme['description'])}</td></tr>\n"
         for name, scheme in document["components"]["securitySchemes"].items()
     )
-    return f'<h2 id="keys-needed">Keys</h2>\n<table>\n{rows}</table>'
+    return f'<h2 id="keys-needed">Keys</h2>\n{_table(rows)}'
 
 
 def _contents(document: Document) -> str:
-    """Operations by their tags, then what is at the end of the page."""
+    """Operations by their tags, then what is at the end of the page; its long lists are closed until one looks."""
     parts = [
-        '<nav aria-label="Contents">',
+        '<nav aria-label="Contents" id="contents" tabindex="-1">',
         '<input id="search" type="search" placeholder="Search operations" aria-label="Search operations" hidden>',
+        '<p class="dim" id="found" role="status"></p>',
     ]
     known = list(_operations(document))
     for tag in document["tags"]:
@@ -94,9 +95,16 @@ def _contents(document: Document) -> str:
             if tag["name"] in operation["tags"]
         )
         parts.append(f"<details open><summary>{escape(tag['name'])}</summary>\n<ul>\n{items}</ul></details>")
-    more = '<li><a href="#problems">Problems</a></li>\n<li><a href="#schemas">Schemas</a></li>\n'
-    parts.append(f"<details open><summary>reference</summary>\n<ul>\n{more}</ul></details></nav>")
-    return "\n".join(parts)
+    problems = "".join(
+        f'<li data-words="{kind} {one.status}"><a href="#problem-{kind}">{inline(one.title)}</a></li>\n'
+        for kind, one in KINDS.items()
+    )
+    schemas = "".join(
+        f'<li><a href="#schema-{name}">{escape(name)}</a></li>\n' for name in document["components"]["schemas"]
+    )
+    for title, items in (("problems", problems), ("schemas", schemas)):
+        parts.append(f"<details><summary>{title}</summary>\n<ul>\n{items}</ul></details>")
+    return "\n".join((*parts, "</nav>", '<a class="up" href="#contents">Contents</a>'))
 
 
 def _operation(document: Document, method: str, path: str, operation: Mapping[str, Any]) -> str:
@@ -122,10 +130,25 @@ def _operation(document: Document, method: str, path: str, operation: Mapping[st
 
 
 def _samples(operation: Mapping[str, Any]) -> str:
-    return "\n".join(
-        f"<h4>{escape(sample['label'])}</h4>\n<pre><code>{escape(sample['source'])}</code></pre>"
-        for sample in operation.get("x-codeSamples", ())
+    """A tab for each language: radio buttons, then as many blocks in the same order."""
+    id_, samples = operation["operationId"], operation.get("x-codeSamples", ())
+    tabs = "".join(
+        f'<input type="radio" name="sample-{id_}" id="sample-{id_}-{number}" data-language="{escape(sample["label"])}"'
+        f'{"" if number else " checked"}><label for="sample-{id_}-{number}">{escape(sample["label"])}</label>\n'
+        for number, sample in enumerate(samples)
     )
+    blocks = "\n".join(_code(sample["source"]) for sample in samples)
+    return f'<fieldset class="samples"><legend>Samples</legend>\n{tabs}{blocks}</fieldset>' if samples else ""
+
+
+def _code(text: str) -> str:
+    """A block that the keyboard can scroll."""
+    return f'<pre tabindex="0"><code>{escape(text)}</code></pre>'
+
+
+def _table(rows: str) -> str:
+    """A table that scrolls by itself where it is wider than the page."""
+    return f'<div class="wide" tabindex="0"><table>\n{rows}</table></div>'
 
 
 def _parameters(document: Document, operation: Mapping[str, Any]) -> str:
@@ -136,14 +159,15 @@ def _parameters(document: Document, operation: Mapping[str, Any]) -> str:
         f"<td>{schema_text(one['schema'])}</td><td>{inline(one['description'])}</td></tr>\n"
         for one in parameters
     )
-    return f"<h4>Parameters</h4>\n<table>\n<tr><th>Name<th>In<th>Type<th>Meaning</tr>\n{rows}</table>"
+    head = "<tr><th>Name<th>In<th>Type<th>Meaning</tr>\n"
+    return f"<h4>Parameters</h4>\n{_table(head + rows)}"
 
 
 def _content(media: str, content: Mapping[str, Any]) -> str:
     examples = [example["value"] for example in content.get("examples", {}).values()]
     if "example" in content:
         examples.append(content["example"])
-    shown = "".join(f"\n<pre><code>{escape(_text(example))}</code></pre>" for example in examples)
+    shown = "".join(f"\n{_code(_text(example))}" for example in examples)
     return f'<p><span class="dim">{escape(media)}</span> {schema_text(content["schema"])}</p>{shown}'
 
 
@@ -193,7 +217,7 @@ def _schemas(document: Document) -> str:
     parts = ['<h2 id="schemas">Schemas</h2>']
     for name, schema in document["components"]["schemas"].items():
         rows = "".join(schema_rows(schema))
-        table = f"<table>\n<tr><th>Field<th>Type<th>Meaning</tr>\n{rows}</table>" if rows else schema_text(schema)
+        table = _table(f"<tr><th>Field<th>Type<th>Meaning</tr>\n{rows}") if rows else schema_text(schema)
         description = prose(schema.get("description", ""))
         parts.append(f'<section id="schema-{name}"><h3>{escape(name)}</h3>\n{description}{table}</section>')
     return "\n".join(parts)
