@@ -129,6 +129,14 @@ def translate(error: BaseException, *, statement: str) -> MinutehandError | None
     return StoreRefused(f"Cassandra refused {statement}: {text}")
 
 
+def nobody_answers(settings: StorageSettings) -> StoreUnavailable:
+    """The error where no server can be connected to."""
+    return StoreUnavailable(
+        f"No Cassandra answers at {', '.join(settings.contact_points)}, port {settings.port}: start it, or change "
+        "cassandra.contact_points or cassandra.port."
+    )
+
+
 def why_not_let_in(error: BaseException, settings: StorageSettings) -> StoreRefused | None:
     """Why no server accepted the connection, if login or TLS is the reason: from the first server that reports it."""
     for one in _of_each_server(error):

@@ -33,8 +33,9 @@ from cassandra.query import dict_factory, tuple_factory
 from cql.binding import PROTOCOL_VERSION, BatchingProtocolHandler, Binder, bind_batch, read_quickly
 from cql.concurrency_limiter import ConcurrencyLimiter, QueueFull
 from cql.connection import AnswerRows, Consistency, Item, Parameters
-from cql.errors import SchemaOutdated, WrongHome, translate, unanswered_reason, why_not_let_in
+from cql.errors import SchemaOutdated, WrongHome, nobody_answers, translate, unanswered_reason, why_not_let_in
 from cql.login import login_of, tls_of
+from cql.reachable import somebody_listens
 from cql.settings import StorageSettings
 from cql.statement import load_statements
 from membership.conditional import APPLIED, Answer, Rejected, Unknown
@@ -80,6 +81,8 @@ class Session:
         data centre, StoreRefused for a wrong login or certificate, FilesUnusable where those can't be read.
         """
         cluster = _cluster(settings)
+        if not await somebody_listens(settings):
+            raise nobody_answers(settings)
         try:
             driver = await asyncio.to_thread(cluster.connect)
             if keyspace is not None:
@@ -292,9 +295,7 @@ def _why_not(error: BaseException, settings: StorageSettings, datacenters: Seque
     if (refused := why_not_let_in(error, settings)) is not None:
         return refused
     if unanswered_reason(error) is not None:
-        return StoreUnavailable(
-            f"No Cassandra answers at {where}, port {settings.port}: start it, or change contact_points or port."
-        )
+        return nobody_answers(settings)
     return translate(error, statement=f"the connection to {where}")
 
 

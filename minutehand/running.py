@@ -39,6 +39,11 @@ class StopSignal:
         self._event = asyncio.Event()
         self.failure: str | None = None
 
+    @property
+    def requested(self) -> bool:
+        """Whether the process is to end."""
+        return self._event.is_set()
+
     def request(self) -> None:
         """End cleanly."""
         self._event.set()

@@ -1,6 +1,6 @@
 """Wires an API process: storage, use cases, hints to the nodes, the server."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
 
 from cql.metrics import METRICS as STORAGE_METRICS
@@ -11,6 +11,7 @@ from minutehand.config import Settings
 from minutehand.metrics_port import MetricsPort
 from minutehand.processes.health import HealthSettings, told_health
 from minutehand.running import StopSignal, spare_collector
+from minutehand.starting import Starting
 from minutehand.tracing.export import METRICS as TRACE_METRICS
 from minutehand.tracing.export import SpanExport
 from minutehand.tracing.open import open_export
@@ -21,6 +22,7 @@ from poller_cluster.trial_calls import TrialCalls
 from scheduler_service.api.app import build_app
 from scheduler_service.api.health import ApiHealth
 from scheduler_service.api.http.server import ApiServer
+from scheduler_service.api.http.starting import StartingApi
 from scheduler_service.api.metrics import PROCESS_METRICS, Exposition, Shown
 from scheduler_service.api.services import ApiServices, build_services
 from scheduler_service.api.settings import ApiSettings
@@ -58,7 +60,13 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
     async with AsyncExitStack() as parts:
         export = await open_export(settings.trace, program="api", clock=clock, stop=stop, parts=parts)
         traces = None if export is None else CreateTraces(sampling=settings.trace.sampling, sink=export, clock=clock)
-        storage = await open_storage(settings.cassandra, packs=lambda: watched().knows >= PACKED_SINCE)
+        starting = Starting(clock=clock, storage=settings.cassandra, stop=stop)
+        early = await _answer_early(settings.health, api, starting, randomness=randomness, parts=parts)
+        storage = await starting.answered(
+            lambda: open_storage(settings.cassandra, packs=lambda: watched().knows >= PACKED_SINCE)
+        )
+        if storage is None:
+            return
         parts.push_async_callback(storage.close)
         tasks = Tasks(stop.crashed)
         parts.push_async_callback(tasks.close)
@@ -86,7 +94,9 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
             rights=settings.console.rights,
             traces=traces,
         )
-        await create_built_in_clients(services.clients.register)
+        await starting.answered(lambda: create_built_in_clients(services.clients.register))
+        if stop.requested:
+            return
         tasks.spawn(services.health.heartbeat.run(), name="loop-heartbeat")
         tasks.spawn(services.key_uses.run(), name="key-uses")
         tasks.spawn(services.minute_loads.run(), name="minute-loads")
@@ -102,6 +112,8 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
         exposition = _exposition(shown, storage.metrics, export, max_age_seconds=api.metrics_max_age_seconds)
         listeners = _listeners(settings.health, api, settings.console, services, exposition)
         parts_of_it: tuple[Service, ...] = (members, hints, audits, *listeners)
+        for early_one in early:
+            await early_one.stop()
         for service in parts_of_it:
             parts.push_async_callback(service.stop)
             await service.start()
@@ -109,6 +121,25 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
         spare_collector()
         await _until_stopped(stop, services.health, clock=clock, delay_seconds=api.shutdown_delay_seconds)
     _log.info("api-stopped")
+
+
+async def _answer_early(
+    settings: HealthSettings,
+    api: ApiSettings,
+    starting: Starting,
+    *,
+    randomness: SystemRandomness,
+    parts: AsyncExitStack,
+) -> Sequence[Service]:
+    """The services that say how the start goes on, started. To be stopped before those that replace them start."""
+    early = (
+        *told_health(settings, live=tuple, ready=starting.unready),
+        StartingApi(api, ready=starting.unready, randomness=randomness),
+    )
+    for service in early:
+        parts.push_async_callback(service.stop)
+        await service.start()
+    return early
 
 
 def _timekeeper(members: WatchMembers, *, clock: SystemClock) -> Timekeeper:

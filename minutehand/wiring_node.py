@@ -1,7 +1,7 @@
 """Wires a node: storage, the delivery engine, the node, its ops port."""
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
@@ -16,6 +16,7 @@ from membership.view import MembersView
 from minutehand.config import Settings
 from minutehand.processes.health import told_health
 from minutehand.running import StopSignal, spare_collector, start_unless_stopped, unless_stopped
+from minutehand.starting import Starting
 from minutehand.tracing.export import METRICS as TRACE_METRICS
 from minutehand.tracing.export import SpanExport
 from minutehand.tracing.open import open_export
@@ -30,14 +31,14 @@ from poller_cluster.dispatch.attempt_traces import UNTRACED, AttemptTraces
 from poller_cluster.hint_targets import NodeTargets
 from poller_cluster.node import Node
 from poller_cluster.ops.metrics import EndedElsewhere, show_node
-from poller_cluster.ops.server import OpsServer, OpsSettings, StartingServer, advertised_address, listen
+from poller_cluster.ops.server import OpsServer, StartingServer, advertised_address, listen
 from poller_cluster.ops.status import StateChangeLog, unready
 from poller_cluster.settings import NodeSettings
 from scheduler_service.hints import HintForwarder
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.health import LoopHeartbeat
 from scheduler_service.runtime.late_bound import LateBound
-from scheduler_service.runtime.lifecycle import Tasks
+from scheduler_service.runtime.lifecycle import Service, Tasks
 from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.metrics import Count, Metrics
 from scheduler_service.runtime.randomness import SystemRandomness
@@ -59,15 +60,23 @@ async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -
         export = await open_export(settings.trace, program="node", clock=clock, stop=stop, parts=parts)
         if export is not None:
             traces = AttemptTraces(sampling=settings.trace.sampling, sink=export, randomness=randomness)
-        port = await _open_port(settings.ops, clock=clock, stop=stop, parts=parts)
+        starting = Starting(clock=clock, storage=settings.cassandra, stop=stop)
+        port = await _open_port(settings, starting, clock=clock, stop=stop, parts=parts)
         budget = _background_budget(settings.node, clock, randomness)
         members = LateBound[MembershipAgent]("the membership agent")
-        storage = await open_storage(
-            settings.cassandra, packs=lambda: members().view.all_know(PACKED_SINCE), on_request=budget.observe
+        storage = await starting.answered(
+            lambda: open_storage(
+                settings.cassandra, packs=lambda: members().view.all_know(PACKED_SINCE), on_request=budget.observe
+            )
         )
+        if storage is None:
+            return
         parts.push_async_callback(storage.close)
         secrets = SigningSecrets(store=storage.clients, encryption=encryption, clock=clock, randomness=randomness)
-        await _create_built_in_clients(storage, settings.node, secrets, clock=clock)
+        register = _registration(storage, settings.node, secrets, clock=clock)
+        await starting.answered(lambda: create_built_in_clients(register))
+        if stop.requested:
+            return
         incarnation = await _begin_incarnation(node_id, storage, settings.membership, clock=clock, stop=stop)
         if incarnation is None:
             return
@@ -118,21 +127,27 @@ class _Port:
     """The node's port, open from the process's first moment: answered by `starting` until there is a node."""
 
     listener: socket.socket
-    starting: StartingServer
+    starting: Sequence[Service]
     heartbeat: LoopHeartbeat
     tasks: Tasks
 
 
-async def _open_port(settings: OpsSettings, *, clock: SystemClock, stop: StopSignal, parts: AsyncExitStack) -> _Port:
-    listener = listen(settings)
+async def _open_port(
+    settings: Settings, starting: Starting, *, clock: SystemClock, stop: StopSignal, parts: AsyncExitStack
+) -> _Port:
+    listener = listen(settings.ops)
     parts.callback(listener.close)
     heartbeat, tasks = LoopHeartbeat(clock=clock), Tasks(stop.crashed)
     parts.push_async_callback(tasks.close)
     tasks.spawn(heartbeat.run(), name="loop-heartbeat")
-    starting = StartingServer(listener, unhealthy=heartbeat.reasons)
-    parts.push_async_callback(starting.stop)
-    await starting.start()
-    return _Port(listener, starting, heartbeat, tasks)
+    early = (
+        StartingServer(listener, unhealthy=heartbeat.reasons, unready=starting.unready),
+        *told_health(settings.health, live=heartbeat.reasons, ready=starting.unready),
+    )
+    for service in early:
+        parts.push_async_callback(service.stop)
+        await service.start()
+    return _Port(listener, early, heartbeat, tasks)
 
 
 async def _serve_port(
@@ -150,32 +165,32 @@ async def _serve_port(
         metrics=metrics,
     )
     told = told_health(settings.health, live=port.heartbeat.reasons, ready=lambda: unready(node, clock=clock))
-    await port.starting.stop()
+    for early in port.starting:
+        await early.stop()
     for service in (ops, *told):
         parts.push_async_callback(service.stop)
         await service.start()
 
 
-async def _create_built_in_clients(
+def _registration(
     storage: Storage, settings: NodeSettings, secrets: SigningSecrets, *, clock: SystemClock
-) -> None:
+) -> RegisterClient:
+    """For the built-in clients."""
     catalog = Catalog(store=storage.clients, clock=clock, bounds=settings.clients)
-    await create_built_in_clients(
-        RegisterClient(
+    return RegisterClient(
+        store=storage.clients,
+        leases=storage.leases,
+        catalog=catalog,
+        # No built-in client has a feed or an overdue rate, so it does not matter what all nodes know.
+        change=ChangeClient(
             store=storage.clients,
-            leases=storage.leases,
             catalog=catalog,
-            # No built-in client has a feed or an overdue rate, so it does not matter what all nodes know.
-            change=ChangeClient(
-                store=storage.clients,
-                catalog=catalog,
-                subscriptions=storage.subscriptions,
-                admit_feed=lambda: None,
-                admit_rate=lambda: None,
-            ),
-            secrets=secrets,
-            clock=clock,
-        )
+            subscriptions=storage.subscriptions,
+            admit_feed=lambda: None,
+            admit_rate=lambda: None,
+        ),
+        secrets=secrets,
+        clock=clock,
     )
 
 

@@ -129,10 +129,11 @@ class _Seen:
 
 @dataclass(slots=True)
 class HealthOfSeveral:
-    """The health of all processes. `sockets`: by process name."""
+    """The health of all processes. `sockets`: by process name. `waiting`: why none is started yet."""
 
     sockets: Mapping[str, Path]
     clock: Clock
+    waiting: Callable[[], Sequence[Reason]] = tuple
     _seen: dict[str, _Seen] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -160,6 +161,8 @@ class HealthOfSeveral:
         return reasons
 
     def ready(self) -> Sequence[Reason]:
+        if waiting := self.waiting():
+            return waiting
         reasons = []
         for name, seen in self._seen.items():
             if seen.silent_since is not None:
@@ -194,8 +197,11 @@ def _named(name: str, reasons: Sequence[Reason]) -> list[Reason]:
 
 
 @contextmanager
-def answering_for(works: Sequence[Work], settings: HealthSettings) -> Iterator[Sequence[Work]]:
+def answering_for(
+    works: Sequence[Work], settings: HealthSettings, *, waiting: Callable[[], Sequence[Reason]]
+) -> Iterator[Sequence[Work]]:
     """Answer for these processes while the block runs; yields the works with the variable that names their sockets.
+    `waiting`: why none is started yet; asked on another thread.
 
     Raises CannotListen.
     """
@@ -204,7 +210,7 @@ def answering_for(works: Sequence[Work], settings: HealthSettings) -> Iterator[S
         return
     with listen(settings) as listener, tempfile.TemporaryDirectory(prefix="minutehand-") as directory:
         sockets = {work.name: Path(directory) / f"{number}.sock" for number, work in enumerate(works)}
-        health = HealthOfSeveral(sockets, SystemClock())
+        health = HealthOfSeveral(sockets, SystemClock(), waiting)
         loop, over = asyncio.new_event_loop(), asyncio.Event()
         served = serve(listener, health, over=over)
         thread = threading.Thread(target=_run, args=(loop, served), name="health", daemon=True)

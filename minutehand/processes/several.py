@@ -12,7 +12,6 @@ request is read.
 Nodes are members each, with their own names and ports.
 """
 
-import asyncio
 import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,8 +23,12 @@ from cql.storage import open_storage
 from minutehand.config import Settings
 from minutehand.processes.health import HealthSettings, answering_for
 from minutehand.processes.workers import Work, run_workers
+from minutehand.running import StopSignal, run_process
+from minutehand.starting import Starting
 from scheduler_service.api.http.server import LAST_ANSWERS_SECONDS, why_not_listening
 from scheduler_service.api.settings import ApiSettings
+from scheduler_service.runtime.clock import SystemClock
+from scheduler_service.runtime.health import Reason
 from scheduler_service.runtime.listening import CannotListen
 
 ENDING_SECONDS = 10.0
@@ -41,16 +44,34 @@ def arguments_of(program: str, config: Path | None, *more: str) -> list[str]:
 def run_several(
     works: Sequence[Work], *, storage: StorageSettings, health: HealthSettings, finishing_seconds: float
 ) -> None:
-    """Run until SIGTERM or SIGINT. Raises MinutehandError when storage or the health port is not usable, and
-    WorkersFailed."""
-    asyncio.run(_check(storage))
-    with answering_for(works, health) as told:
-        run_workers(told, grace_seconds=finishing_seconds + ENDING_SECONDS)
+    """Wait for storage, then run, until SIGTERM or SIGINT. Raises MinutehandError when storage or the health port is
+    not usable, and WorkersFailed."""
+    check = _Check(storage)
+    with answering_for(works, health, waiting=check.waiting) as told:
+        run_process(check.run)
+        if check.passed:
+            run_workers(told, grace_seconds=finishing_seconds + ENDING_SECONDS)
 
 
-async def _check(storage: StorageSettings) -> None:
-    """Report once what would keep every process from starting."""
-    await (await open_storage(storage)).close()
+class _Check:
+    """Waits for storage once for all processes, and reports once what would keep every one of them from starting."""
+
+    def __init__(self, storage: StorageSettings) -> None:
+        self._storage = storage
+        self._starting: Starting | None = None
+        self.passed = False
+
+    def waiting(self) -> Sequence[Reason]:
+        """Why no process is started yet. Callable on any thread."""
+        return () if self._starting is None else self._starting.waiting()
+
+    async def run(self, stop: StopSignal) -> None:
+        """Returns when storage is usable, or when told to end. Raises MinutehandError."""
+        self._starting = Starting(clock=SystemClock(), storage=self._storage, stop=stop)
+        storage = await self._starting.answered(lambda: open_storage(self._storage))
+        if storage is not None:
+            await storage.close()
+            self.passed = stop.failure is None
 
 
 def api_works(settings: ApiSettings, *, port: int, processes: int, config: Path | None) -> Sequence[Work]:

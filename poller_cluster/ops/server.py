@@ -50,7 +50,7 @@ from scheduler_service.domain.ids import (
     ScheduleId,
     UnixMillis,
 )
-from scheduler_service.runtime.health import STARTING, STOPPING, Reason
+from scheduler_service.runtime.health import STOPPING, Reason
 from scheduler_service.runtime.listening import OpsRunner, health_response, listening_socket
 from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.metrics import CONTENT_TYPE, Metrics
@@ -340,9 +340,16 @@ class StartingServer:
     A `Service` on a socket from `ops.server.listen`.
     """
 
-    def __init__(self, listener: socket.socket, *, unhealthy: Callable[[], Sequence[Reason]]) -> None:
+    def __init__(
+        self,
+        listener: socket.socket,
+        *,
+        unhealthy: Callable[[], Sequence[Reason]],
+        unready: Callable[[], Sequence[Reason]],
+    ) -> None:
         self._listener = listener
         self._unhealthy = unhealthy
+        self._unready = unready
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> None:
@@ -363,4 +370,4 @@ class StartingServer:
         return health_response(self._unhealthy())
 
     async def _ready(self, request: web.Request) -> web.Response:
-        return health_response([Reason(STARTING, "it has just started, or storage does not answer")])
+        return health_response(self._unready())

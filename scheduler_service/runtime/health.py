@@ -14,7 +14,7 @@ restart would not bring back. It is served by the loop that it reports on, so a 
     shedding          creates have been refused for want of room for a while    API           /readyz
     clock-untrusted   the wall clock is in doubt: creates or calls are refused  API, node     /readyz
                       (an API's until it was compared with a node's)
-    starting          not a member yet                                          node          /readyz
+    starting          it waits for Cassandra, or is no member yet               all           /readyz
     draining          pollers are being handed over, or have been               node          /readyz
     api-away          the API has decided nothing for a while               ingest        /readyz
     api-denies        the API refuses this client or its key                ingest        /readyz

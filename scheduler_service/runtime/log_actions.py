@@ -38,6 +38,8 @@ ACTIONS = {
     # Storage.
     "migration-applied": "A migration was applied.",
     "schema-ahead": "The keyspace has migrations that this program does not know. Migrations only expand.",
+    "storage-awaited": "Cassandra does not answer a process that starts; it waits, and says so every ten seconds.",
+    "storage-found": "Cassandra answers a process that has waited for it.",
     "storage-lost": "Cassandra has not answered this API for seconds.",
     "storage-back": "Cassandra answers this API again.",
     "storage-node-up": "A Cassandra server is reachable again.",

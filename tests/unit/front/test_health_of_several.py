@@ -101,16 +101,16 @@ async def test_a_process_that_is_silent_for_long_is_not_live(tmp_path: Path, mon
 def test_a_command_answers_for_its_processes_on_its_port() -> None:
     (port,) = free_ports(1)
     work = Work(name="a-0", arguments=["api"], variables={"A": "b"})
-    with answering_for([work], HealthSettings(port=port)) as told:
+    with answering_for([work], HealthSettings(port=port), waiting=tuple) as told:
         (one,) = told
         assert one.variables.keys() == {"A", "MINUTEHAND_HEALTH_SOCKET"}
         assert get(port, "/livez") == (200, {"status": "ok", "reasons": []})
         status, said = get(port, "/readyz")
         assert (status, [reason["reason"] for reason in said["reasons"]]) == (503, ["process-down"])
     told_what = pytest.raises(CannotListen, match=r"choose another health\.host or")
-    with listen(HealthSettings(port=port)), told_what, answering_for([work], HealthSettings(port=port)):
+    with listen(HealthSettings(port=port)), told_what, answering_for([work], HealthSettings(port=port), waiting=tuple):
         pass
-    with answering_for([work], HealthSettings()) as told:
+    with answering_for([work], HealthSettings(), waiting=tuple) as told:
         assert told == [work]
 
 

@@ -128,7 +128,7 @@ async def test_before_there_is_a_node_its_port_says_that_it_lives_and_is_not_rea
     listener = listen(OpsSettings())
     url = f"http://{advertised_address(OpsSettings(), listener)}"
     stalled: list[Reason] = []
-    server = StartingServer(listener, unhealthy=lambda: stalled)
+    server = StartingServer(listener, unhealthy=lambda: stalled, unready=lambda: [Reason("starting", "waits")])
     await server.start()
     async with aiohttp.ClientSession() as session:
         async with session.get(f"{url}/livez") as answer:
