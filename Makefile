@@ -130,6 +130,7 @@ lock: $(DEV) ## Choose the newest allowed versions and write the lock files agai
 	@$(UV) pip compile --quiet --upgrade $(COMPILE_LESS) --extra docs --output-file requirements/docs.lock
 	@$(UV) pip compile --quiet --upgrade --group generators $(LOCKED) --output-file requirements/generators.lock
 	@npm --prefix tests/integration/generated update --package-lock-only --ignore-scripts --silent
+	@npm --prefix tests/integration/verifying update --package-lock-only --ignore-scripts --silent
 
 lock-jars: $(LOCAL) ## Resolve the Java artefacts again and write their lock file
 	@$(BIN)/python -m minutehand.local.lock

@@ -18,7 +18,11 @@ SHOWN = {
         r"that attempt delivered it",
         r"state +cancelled",
     ),
-    "docs/using.md": (r"\bwhpk_", r"outcome +delivered: the receiver answered 204", r"unpause_client"),
+    "docs/how-to/verify-a-signature.md": (
+        r'right: \{"order":17\}\nrefused: \{"order":18\}',
+        r'"public_key":"whpk_',
+    ),
+    "docs/using.md": (r"outcome +delivered: the receiver answered 204", r"unpause_client"),
     "docs/how-to/get-notices.md": (r"state +enabled",),
     "docs/how-to/follow-events.md": (r'"type":"schedule.delivered"', r"schedule\.delivered", r"event: begin"),
     "docs/how-to/know-what-is-overdue.md": (r"schedule\.overdue .*reason=receiver",),

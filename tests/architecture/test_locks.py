@@ -3,10 +3,12 @@
 import json
 import re
 import tomllib
+from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
+from minutehand.local.lock_file import read_lock
 from tests.architecture.sources import ROOT
 
 LOCKS = sorted(path.stem for path in (ROOT / "requirements").glob("*.lock"))
@@ -15,6 +17,8 @@ APART = {"generators"}
 OF_IMAGE = {"kafka", "trace"}
 """Extras that images have all of, in one lock, as pip can't check two against each other."""
 GENERATED = ROOT / "tests" / "integration" / "generated"
+VERIFYING = ROOT / "tests" / "integration" / "verifying"
+"""The libraries by which programs in other languages verify signatures."""
 SDK, SERVER = (tomllib.loads((ROOT / name / "pyproject.toml").read_text()) for name in ("sdk", "."))
 PIN = re.compile(r"^(?P<name>[a-z0-9][a-z0-9._-]*)==(?P<version>\S+)")
 HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}( \\)?$")
@@ -65,11 +69,24 @@ def test_every_extra_has_a_lock() -> None:
 
 def test_the_generators_are_locked_apart() -> None:
     assert {name for name, _ in pins("generators")} >= set(SERVER["dependency-groups"]["generators"])
-    packages = json.loads((GENERATED / "package-lock.json").read_text())["packages"]
-    asked = json.loads((GENERATED / "package.json").read_text())["dependencies"]
+
+
+@pytest.mark.parametrize("directory", [GENERATED, VERIFYING], ids=lambda directory: directory.name)
+def test_packages_of_node_are_pinned_and_hashed(directory: Path) -> None:
+    packages = json.loads((directory / "package-lock.json").read_text())["packages"]
+    asked = json.loads((directory / "package.json").read_text())["dependencies"]
     assert packages.pop("")["dependencies"] == asked
     assert {packages[f"node_modules/{name}"]["version"] for name in asked} == set(asked.values())
     assert all(one["integrity"].startswith("sha512-") for one in packages.values())
+
+
+def test_the_libraries_of_go_and_java_are_pinned_and_hashed() -> None:
+    required = re.findall(r"^(?:require |\t)(\S+/\S+) (v\S+)", (VERIFYING / "go.mod").read_text(), re.MULTILINE)
+    sums = re.findall(r"^(\S+) (v\S+) h1:\S{44}$", (VERIFYING / "go.sum").read_text(), re.MULTILINE)
+    assert required
+    assert set(required) <= set(sums)
+    for jar in read_lock("standardwebhooks", VERIFYING / "jars.lock.toml").jars:
+        assert re.fullmatch(r"[0-9a-f]{64}", jar.sha256)
 
 
 @pytest.mark.parametrize("lock", [lock for lock in LOCKS if lock not in APART])

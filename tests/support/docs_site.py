@@ -58,6 +58,7 @@ NAVIGATION: Final = {
         "how-to/first-callback",
         "using",
         "cron-rules",
+        "how-to/verify-a-signature",
         "how-to/answer-a-call",
         "how-to/long-work",
         "how-to/follow-events",

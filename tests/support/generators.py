@@ -38,17 +38,17 @@ def ensure_python() -> Path:
     return _ensure("python", [PYTHON_LOCK], install) / "bin"
 
 
-def ensure_node() -> Path:
-    """The directory with `node_modules`, installed if need be. Raises GeneratorsUnavailable."""
+def ensure_node(files: Path = NODE_FILES) -> Path:
+    """The directory with the `node_modules` that `files` locks, installed if need be. Raises GeneratorsUnavailable."""
     _check_node()
 
     def install(into: Path) -> None:
         into.mkdir(parents=True)
         for name in ("package.json", "package-lock.json"):
-            shutil.copy(NODE_FILES / name, into)
+            shutil.copy(files / name, into)
         _run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"], into)
 
-    return _ensure("node", [NODE_FILES / "package-lock.json"], install)
+    return _ensure("node", [files / "package-lock.json"], install)
 
 
 def _check_node() -> None:

@@ -60,6 +60,8 @@ make() { :; }
 pip() { :; }
 pipx() { :; }
 npx() { :; }
+npm() { :; }
+go() { :; }
 
 # The address that the demo's receiver has shown last.
 address_for_words() {
