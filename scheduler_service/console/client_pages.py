@@ -8,6 +8,7 @@ from scheduler_service.console.operations import OperationRefused, part
 from scheduler_service.console.pages import Page
 
 BACKLOGS_READ: Final = 100
+CLIENTS_A_PAGE: Final = 100
 ACTS: Final = {
     "suspend": "None of its calls are made until it is resumed.",
     "resume": "Its calls are made again, the overdue ones by its late policy.",
@@ -20,10 +21,20 @@ ACTS: Final = {
 async def list_clients(page: Page) -> web.Response:
     listed = await page.get("/v1/clients")
     backlog = await page.get("/v1/cluster/backlog", limit=BACKLOGS_READ)
-    overdue = {one["client_id"]: one for one in backlog["items"]}
-    sought = page.query.get("q", "").strip()
-    clients = [one for one in listed["items"] if sought in one["client_id"]]
-    return page.render("clients.html", clients=clients[: 10 * BACKLOGS_READ], overdue=overdue, sought=sought)
+    overdue = {one["client_id"]: one["overdue"]["rows"] for one in backlog["items"]}
+    sought, after = page.query.get("q", "").strip(), page.query.get("after", "")
+    found = sorted((one for one in listed["items"] if sought in one["client_id"]), key=lambda one: one["client_id"])
+    left = [one for one in found if one["client_id"] > after]
+    return page.render(
+        "clients.html",
+        clients=left[:CLIENTS_A_PAGE],
+        more=len(left) > CLIENTS_A_PAGE,
+        found=len(found),
+        overdue=overdue,
+        # Those with the most are read, and no others are known.
+        otherwise=0 if len(overdue) < BACKLOGS_READ else None,
+        sought=sought,
+    )
 
 
 async def register_client(page: Page) -> web.Response:
