@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from scheduler_service.console.forms import given
+from scheduler_service.console.forms import given, instant_of
 from scheduler_service.console.operations import OperationRefused
 from scheduler_service.console.pages import Page
 from scheduler_service.domain.ids import DAY_MS
@@ -14,6 +14,7 @@ from scheduler_service.domain.instants import format_instant
 
 FILTERS: Final = ("from", "to", "host", "destination", "status", "reason", "error", "label")
 """Those that the list has and the acts on all."""
+WINDOW: Final = ("from", "to")
 ACKNOWLEDGED: Final = ("false", "true", "any")
 PER_PAGE: Final = 50
 LETTERS_AT_ONCE: Final = 1000
@@ -37,6 +38,7 @@ ACTS: Final[Mapping[str, Act]] = {
 async def list_dead_letters(page: Page) -> web.Response:
     query = page.query
     filters: dict[str, Any] = {name: query.get(name, "").strip() for name in FILTERS}
+    filters |= {name: instant_of(filters[name]) for name in WINDOW}
     window = window_of(filters, page.context.services.clock.wall_ms())
     acknowledged = query.get("acknowledged", "false")
     listed: Any = {"items": [], "next_cursor": None}
@@ -83,9 +85,6 @@ async def act_on_dead_letters(page: Page) -> web.Response:
         return page.done(back, "Nothing was selected.")
     answer = await page.send("POST", f"{page.client()}/dead-letters:{act.operation}", body)
     return page.done(back, said_of(act, answer))
-
-
-WINDOW: Final = ("from", "to")
 
 
 def window_of(filters: Mapping[str, str], now_ms: int) -> dict[str, str]:

@@ -22,6 +22,7 @@ async def list_schedules(page: Page) -> web.Response:
     if sought := query.get("q", "").strip():
         return await _find(page, sought)
     given: dict[str, Any] = {name: query.get(name) for name in FILTERS}
+    given |= {name: instant_of(query.get(name, "")) for name in ("from", "to")}
     listed: Any = {"items": [], "next_cursor": None}
     error = None
     try:
