@@ -60,9 +60,10 @@ _ENDS: Final = (State.DELIVERED, State.FAILED, State.SKIPPED)
 class ClientCounts:
     """The counts of one client, or of all clients without a label of their own."""
 
-    __slots__ = ("fires", "lateness_seconds")
+    __slots__ = ("failed_attempts", "fires", "lateness_seconds")
 
     def __init__(self) -> None:
+        self.failed_attempts = 0
         self.fires = 0
         self.lateness_seconds = 0.0
 
@@ -105,6 +106,8 @@ class CallCounts:
         self.durations[result.kind].observe(result.duration_seconds)
         if names_destination(row.url):
             self.destinations.attempt_made(job.owner.client_id, row, result)
+        if not result.succeeded:
+            self.clients.account(job.owner.client_id).failed_attempts += 1
         if job.claim.first_attempt_at is None and not row.attempt_base:
             late = max(result.started_at_ms - due_of(row.schedule_id), 0) / 1000.0
             share = DEFERRED if row.is_retry_row else BEYOND if job.over_quota else GUARANTEED

@@ -19,7 +19,7 @@ class _Copy(NamedTuple):
     at: float
     lateness: tuple[int, ...]
     ends: dict[str, int]
-    clients: dict[str, tuple[int, float]]
+    clients: dict[str, tuple[int, float, int]]
 
 
 class RecentCalls:
@@ -40,15 +40,12 @@ class RecentCalls:
         now, then = self._copy(), self._copies[0]
         seconds = max(now.at - then.at, 1.0)
         lateness = tuple(new - old for new, old in zip(now.lateness, then.lateness, strict=True))
-        before: dict[str, tuple[int, float]] = then.clients
+        nothing = (0, 0.0, 0)
         return CallFigures(
             per_second=sum(lateness) / seconds,
             lateness=lateness,
             ends={state: count - then.ends.get(state, 0) for state, count in now.ends.items()},
-            clients={
-                name: ClientCalls(calls - before.get(name, (0, 0.0))[0], max(late - before.get(name, (0, 0.0))[1], 0.0))
-                for name, (calls, late) in now.clients.items()
-            },
+            clients={name: _since(then.clients.get(name, nothing), counts) for name, counts in now.clients.items()},
         )
 
     def _copy(self) -> _Copy:
@@ -57,5 +54,12 @@ class RecentCalls:
             at=now,
             lateness=tuple(map(sum, zip(*(one.counts for one in counts.lateness.values()), strict=True))),
             ends=dict(counts.outcomes),
-            clients={name: (one.fires, one.lateness_seconds) for name, one in counts.clients.shown(now).items()},
+            clients={
+                name: (one.fires, one.lateness_seconds, one.failed_attempts)
+                for name, one in counts.clients.shown(now).items()
+            },
         )
+
+
+def _since(then: tuple[int, float, int], now: tuple[int, float, int]) -> ClientCalls:
+    return ClientCalls(now[0] - then[0], max(now[1] - then[1], 0.0), now[2] - then[2])

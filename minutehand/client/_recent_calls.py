@@ -14,11 +14,12 @@ class LateCalls(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallingClient(msgspec.Struct, frozen=True, kw_only=True):
-    """A client's first attempts, and how late they began on average."""
+    """A client's first attempts, how late they began on average, and attempts that failed, retries among them."""
 
     client_id: str
     calls: int
     mean_late_seconds: float
+    failed_attempts: int = 0
 
 
 class RecentCalls(msgspec.Struct, frozen=True, kw_only=True):

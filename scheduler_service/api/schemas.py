@@ -303,11 +303,13 @@ class LateCallsView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallingClientView(msgspec.Struct, frozen=True, kw_only=True):
-    """A client's first attempts within the last minute, and how late they began on average."""
+    """A client's first attempts within the last minute, how late they began on average, and how many attempts failed,
+    retries among them. Nodes of older versions do not count the last."""
 
     client_id: str
     calls: int
     mean_late_seconds: float
+    failed_attempts: int
 
 
 class RecentCallsView(msgspec.Struct, frozen=True, kw_only=True):

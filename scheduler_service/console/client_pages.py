@@ -1,6 +1,7 @@
 """Clients: all of them for administrators, and one at a glance."""
 
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from aiohttp import web
 
@@ -9,6 +10,15 @@ from scheduler_service.console.pages import Page
 
 BACKLOGS_READ: Final = 100
 CLIENTS_A_PAGE: Final = 100
+ORDERS: Final = {
+    "": "id",
+    "calls": "most calls",
+    "part": "most of the quota",
+    "mean_late_seconds": "most late",
+    "failed_attempts": "most failures",
+    "overdue": "most overdue",
+}
+"""In which order clients are listed."""
 ACTS: Final = {
     "suspend": "None of its calls are made until it is resumed.",
     "resume": "Its calls are made again, the overdue ones by its late policy.",
@@ -19,22 +29,65 @@ ACTS: Final = {
 
 
 async def list_clients(page: Page) -> web.Response:
+    """By id, or those first that have most of something. Calls are those of the last minute, as far as nodes count them
+    by name."""
     listed = await page.get("/v1/clients")
     backlog = await page.get("/v1/cluster/backlog", limit=BACKLOGS_READ)
-    overdue = {one["client_id"]: one["overdue"]["rows"] for one in backlog["items"]}
-    sought, after = page.query.get("q", "").strip(), page.query.get("after", "")
-    found = sorted((one for one in listed["items"] if sought in one["client_id"]), key=lambda one: one["client_id"])
-    left = [one for one in found if one["client_id"] > after]
+    calls = await page.get("/v1/cluster/calls")
+    sought, by, after = page.query.get("q", "").strip(), page.query.get("by", ""), page.query.get("after", "")
+    by = by if by in ORDERS else ""
+    found = [one for one in listed["items"] if sought in one["client_id"]]
+    rows = used_by(found, calls["clients"], backlog["items"], by=by)
+    left = rows if by else [row for row in rows if row.client["client_id"] > after]
     return page.render(
         "clients.html",
-        clients=left[:CLIENTS_A_PAGE],
-        more=len(left) > CLIENTS_A_PAGE,
+        rows=left[:CLIENTS_A_PAGE],
+        # Those with most of something are on the first page: who wants others asks for them by id.
+        more=not by and len(left) > CLIENTS_A_PAGE,
         found=len(found),
-        overdue=overdue,
-        # Those with the most are read, and no others are known.
-        otherwise=0 if len(overdue) < BACKLOGS_READ else None,
         sought=sought,
+        by=by,
+        orders=ORDERS,
     )
+
+
+class Used(NamedTuple):
+    """A client beside what it uses. `calls` None: too few for nodes to count it by name. `overdue` None: fewer than
+    those that were read."""
+
+    client: Mapping[str, Any]
+    calls: Mapping[str, Any] | None
+    overdue: int | None
+
+    @property
+    def part(self) -> float:
+        """Of the calls of a minute that its quota guarantees."""
+        made = 0 if self.calls is None else self.calls["calls"]
+        return float(made / max(self.client["guaranteed_calls_per_minute"], 1))
+
+
+def used_by(
+    clients: Sequence[Mapping[str, Any]],
+    calls: Sequence[Mapping[str, Any]],
+    backlog: Sequence[Mapping[str, Any]],
+    *,
+    by: str = "",
+) -> list[Used]:
+    """`by`: one of ORDERS. Pure."""
+    made = {one["client_id"]: one for one in calls}
+    overdue = {one["client_id"]: one["overdue"]["rows"] for one in backlog}
+    otherwise = 0 if len(backlog) < BACKLOGS_READ else None
+    by_id = sorted(clients, key=lambda one: one["client_id"])
+    rows = [Used(one, made.get(one["client_id"]), overdue.get(one["client_id"], otherwise)) for one in by_id]
+    match by:
+        case "":
+            return rows
+        case "overdue":
+            return sorted(rows, key=lambda row: -(row.overdue or 0))
+        case "part":
+            return sorted(rows, key=lambda row: -row.part)
+        case _:
+            return sorted(rows, key=lambda row: 0 if row.calls is None else -row.calls[by])
 
 
 async def register_client(page: Page) -> web.Response:

@@ -1,23 +1,17 @@
 """What an operator sees first: are calls made, by which nodes, and what is overdue."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final
 
 from aiohttp import web
 
-from scheduler_service.console.operations import part
+from scheduler_service.console.findings import findings_of, sentence_of
+from scheduler_service.console.forms import number_of
+from scheduler_service.console.operations import OperationRefused, OperationUnsuccessful, part
 from scheduler_service.console.pages import Page, redirect
-from scheduler_service.console.rendering import duration, rate
 
-CLIENTS_SHOWN = 50
-
-
-class Sentence(NamedTuple):
-    """How it goes, in one sentence. `tone`: good, warn or bad. `advice`: what to do; None: nothing."""
-
-    tone: str
-    text: str
-    advice: str | None = None
+CLIENTS_SHOWN: Final = 50
+OVERDUE_RATE: Final = "/v1/cluster/overdue-rate"
 
 
 async def show_start(page: Page) -> web.Response:
@@ -27,11 +21,26 @@ async def show_start(page: Page) -> web.Response:
 
 
 async def show_cluster(page: Page) -> web.Response:
+    return await _cluster(page)
+
+
+async def _cluster(page: Page, *, error: OperationRefused | None = None) -> web.Response:
     cluster = await page.get("/v1/cluster")
     calls = await page.get("/v1/cluster/calls")
-    backlog = (await page.get("/v1/cluster/backlog", limit=CLIENTS_SHOWN))["items"]
+    backlog = await page.get("/v1/cluster/backlog", limit=CLIENTS_SHOWN)
+    overdue_rate = (await page.get(OVERDUE_RATE))["overdue_per_second"]
+    unready = await _unready(page)
     return page.render(
-        "cluster.html", cluster=cluster, calls=calls, backlog=backlog, sentence=sentence_of(cluster, calls, backlog)
+        "cluster.html",
+        status=error.status if error else 200,
+        cluster=cluster,
+        calls=calls,
+        backlog=backlog["items"],
+        oldest=backlog["overdue"]["oldest"],
+        sentence=sentence_of(cluster, calls, backlog["items"], unready=unready),
+        more=findings_of(cluster, calls, backlog["items"], unready=unready)[1:],
+        overdue_rate=overdue_rate,
+        error=error,
     )
 
 
@@ -48,34 +57,23 @@ async def undrain_node(page: Page) -> web.Response:
     return page.done("/console/cluster", f"{node_id} takes its share of pollers again.")
 
 
-def sentence_of(cluster: Mapping[str, Any], calls: Mapping[str, Any], backlog: Sequence[Mapping[str, Any]]) -> Sentence:
-    """The worst that is known comes first. Pure."""
-    pollers, nodes = cluster["pollers"], cluster["nodes"]
-    live = [node["node_id"] for node in nodes if node["state"] == "live"]
-    unowned = pollers["total"] - pollers["owned"]
-    overdue = sum(one["overdue"]["rows"] for one in backlog)
-    if cluster["not_calling"]:
-        return Sentence(
-            "bad", "No calls are made.", f"{cluster['not_calling'][:1].upper()}{cluster['not_calling'][1:]}."
-        )
-    if not live:
-        return Sentence("bad", "No node is live, so no call would be made.", "Start one: minutehand node")
-    per_second, late = calls["per_second"], calls["late"][2]["seconds"]
-    made = (
-        f"Calls are made: {rate(per_second)} a second"
-        + (f", 99 % within {duration(late)}" if late is not None else "")
-        + "."
-    )
-    if unowned:
-        return Sentence(
-            "warn",
-            f"{unowned:,} of {pollers['total']:,} pollers have no owner: their calls are late.",
-            f"{made} Nodes take them over within seconds; if they don't, start more nodes.",
-        )
-    if overdue:
-        return Sentence(
-            "warn", f"{overdue:,} calls are overdue.", f"{made} Below is whose they are, and what holds them."
-        )
-    if not per_second:
-        return Sentence("good", "Calls are made; none was due within the last minute.")
-    return Sentence("good", made)
+async def put_overdue_rate(page: Page) -> web.Response:
+    """An empty field: as fast as limits permit."""
+    text = page.form.get("overdue_per_second", "").strip()
+    if not text:
+        await page.send("DELETE", OVERDUE_RATE)
+        return page.done("/console/cluster", "Overdue calls are made as fast as limits permit.")
+    try:
+        await page.send("PUT", OVERDUE_RATE, {"overdue_per_second": number_of(text)})
+    except OperationRefused as error:
+        return await _cluster(page, error=error)
+    return page.done("/console/cluster", f"At most {text} overdue calls are made a second, by all nodes together.")
+
+
+async def _unready(page: Page) -> list[Mapping[str, Any]]:
+    """Why this API can't do all of its work."""
+    try:
+        await page.get("/readyz", shown=False)
+    except OperationUnsuccessful as error:
+        return list(error.problem.get("reasons", ()))
+    return []

@@ -13,6 +13,7 @@ from scheduler_service.api.http.route import SERVER, Handler, RequestContext
 from scheduler_service.api.problems import Problem, Refusal
 from scheduler_service.console.compression import LEAST, compressed, may_compress
 from scheduler_service.console.cookies import Cookies
+from scheduler_service.console.findings import STORAGE_ADVICE
 from scheduler_service.console.operations import (
     OperationRefused,
     Operations,
@@ -32,6 +33,9 @@ FORM_LIMIT: Final = 256 * 1024
 """Bytes of a form; bodies that are to be called are in it."""
 _FIELDS: Final = 200
 FORM_TOKEN: Final = "form_token"
+
+ADVICE: Final[Mapping[str, str]] = {"storage-unavailable": STORAGE_ADVICE}
+"""What to do about problems, by their kind."""
 
 PAGE_HEADERS: Final[Mapping[str, str]] = {
     **SERVER,
@@ -189,7 +193,7 @@ async def answer(asked: Page, handler: PageHandler) -> web.StreamResponse:
     try:
         return await handler(asked)
     except OperationUnsuccessful as error:
-        return asked.render("refused.html", status=error.status, error=error)
+        return asked.render("refused.html", status=error.status, error=error, advice=ADVICE.get(error.kind))
 
 
 async def visitor_of(context: RequestContext, cookies: Cookies) -> Visitor | None:
@@ -251,5 +255,6 @@ async def read_form(request: web.Request) -> Mapping[str, str]:
 
 def problem_page(problem: Problem, error: Exception | None) -> tuple[int, bytes]:
     """The page of an error of the console itself."""
-    text = environment().get_template("problem.html").render(problem=problem)
+    kind = problem.type.rpartition("/")[2]
+    text = environment().get_template("problem.html").render(problem=problem, advice=ADVICE.get(kind))
     return problem.status, text.encode()

@@ -113,6 +113,7 @@ PAGES: Final = (
     _page("GET", "/console/cluster", cluster_pages.show_cluster, "Whether calls are made, nodes, what is overdue"),
     _page("POST", "/console/cluster/nodes:drain", cluster_pages.drain_node, "Drain a node"),
     _page("POST", "/console/cluster/nodes:undrain", cluster_pages.undrain_node, "Undrain a node"),
+    _page("POST", "/console/cluster/overdue-rate", cluster_pages.put_overdue_rate, "Limit how fast overdue calls go"),
     _page("GET", "/console/forecast", book_pages.show_forecast, "The calls of the next day against capacity"),
     _page("GET", "/console/audit-log", audit_pages.show_audit_log, "Who changed what"),
     _page("GET", "/console/clients", client_pages.list_clients, "All clients"),

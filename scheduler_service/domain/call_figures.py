@@ -35,10 +35,16 @@ Whole = Annotated[int, Meta(ge=0)]
 
 
 class ClientCalls(msgspec.Struct, frozen=True, array_like=True):
-    """First attempts of a client's schedules, and the sum of their lateness in seconds."""
+    """First attempts of a client's schedules, the sum of their lateness in seconds, and attempts of any number that
+    failed; older nodes do not say the last."""
 
     calls: Whole = 0
     late_seconds: Annotated[float, Meta(ge=0)] = 0.0
+    failed_attempts: Whole = 0
+
+    @property
+    def mean_late_seconds(self) -> float:
+        return self.late_seconds / self.calls if self.calls else 0.0
 
 
 class CallFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +76,11 @@ def merged(figures: Iterable[CallFigures]) -> CallFigures:
             ends[state] = ends.get(state, 0) + count
         for name, its_calls in one.clients.items():
             known = clients.get(name, ClientCalls())
-            clients[name] = ClientCalls(known.calls + its_calls.calls, known.late_seconds + its_calls.late_seconds)
+            clients[name] = ClientCalls(
+                known.calls + its_calls.calls,
+                known.late_seconds + its_calls.late_seconds,
+                known.failed_attempts + its_calls.failed_attempts,
+            )
     return CallFigures(per_second=per_second, lateness=tuple(lateness), ends=ends, clients=clients)
 
 
@@ -88,6 +98,6 @@ def late_at_most(lateness: tuple[int, ...], part: float) -> float | None:
 
 
 def busiest(clients: Mapping[str, ClientCalls], *, most: int) -> list[tuple[str, ClientCalls]]:
-    """Those with most calls, `other` left out."""
-    named = [(name, calls) for name, calls in clients.items() if name != "other" and calls.calls]
+    """Those with most calls, `other` left out; then those of which only retries were made."""
+    named = [(name, one) for name, one in clients.items() if name != "other" and (one.calls or one.failed_attempts)]
     return sorted(named, key=lambda one: (-one[1].calls, one[0]))[:most]

@@ -24,9 +24,9 @@ _CALLS: Final = CallFigures(
     lateness=(21_000, 11_500, 3_300, 320) + (0,) * (len(LATENESS_BOUNDS) - 3),
     ends={"delivered": 36_050, "failed": 70},
     clients={
-        "shop": ClientCalls(25_300, 210.0),
+        "shop": ClientCalls(25_300, 210.0, 180),
         "newsletter": ClientCalls(9_800, 85.0),
-        "billing": ClientCalls(1_020, 9.0),
+        "billing": ClientCalls(1_020, 9.0, 12),
     },
 )
 """Of a node in the last minute."""

@@ -53,7 +53,12 @@ async def get_cluster_calls(context: RequestContext) -> web.Response:
         delivered=figures.ends.get(State.DELIVERED, 0),
         failed=figures.ends.get(State.FAILED, 0),
         clients=[
-            CallingClientView(client_id=name, calls=one.calls, mean_late_seconds=round(one.late_seconds / one.calls, 4))
+            CallingClientView(
+                client_id=name,
+                calls=one.calls,
+                mean_late_seconds=round(one.mean_late_seconds, 4),
+                failed_attempts=one.failed_attempts,
+            )
             for name, one in busiest(figures.clients, most=BUSIEST_SHOWN)
         ],
         nodes_not_answering=list(silent),

@@ -18,13 +18,13 @@ def figures(*late: tuple[float, int], **values: object) -> CallFigures:
 
 
 def test_nodes_are_added_up() -> None:
-    one = figures((0.01, 3), per_second=1.5, ends={"delivered": 3}, clients={"shop": ClientCalls(3, 0.03)})
-    other = figures((0.01, 1), (1.0, 1), per_second=2.0, ends={"failed": 1}, clients={"shop": ClientCalls(2, 1.0)})
+    one = figures((0.01, 3), per_second=1.5, ends={"delivered": 3}, clients={"shop": ClientCalls(3, 0.03, 1)})
+    other = figures((0.01, 1), (1.0, 1), per_second=2.0, ends={"failed": 1}, clients={"shop": ClientCalls(2, 1.0, 4)})
     both = merged([one, other, CallFigures()])
     assert both.per_second == 3.5
     assert both.calls == 5
     assert both.ends == {"delivered": 3, "failed": 1}
-    assert both.clients == {"shop": ClientCalls(5, 1.03)}
+    assert both.clients == {"shop": ClientCalls(5, 1.03, 5)}
 
 
 def test_a_node_that_counts_in_other_bounds_is_left_out() -> None:

@@ -90,6 +90,18 @@ def test_lateness_is_the_first_attempts() -> None:
     assert (counts.lateness[DEFERRED].count, counts.lateness[DEFERRED].sum) == (1, 40.0)
     (shop,) = [one for label, one in counts.clients.shown(0.0).items() if label == "shop"]
     assert (shop.fires, shop.lateness_seconds) == (4, 131.5)
+    assert shop.failed_attempts == 1
+
+
+def test_failed_attempts_of_a_client_are_counted_with_its_retries() -> None:
+    counts = CallCounts()
+    for asked, ended in (
+        (job(), result(503)),
+        (job(due=NOW - 9_000, attempt_base=1, kind="copy"), result(None, error="timeout")),
+        (job(due=NOW - 9_000, attempt_base=1, kind="copy"), result()),
+    ):
+        counts.attempt_made(asked, ended)
+    assert counts.clients.shown(0.0)["shop"].failed_attempts == 2
 
 
 def test_wake_ups_of_crons_are_no_calls() -> None:

@@ -33,6 +33,7 @@ def call(counts: CallCounts, client_id: str, late: float) -> None:
     client = counts.clients.account(client_id)
     client.fires += 1
     client.lateness_seconds += late
+    client.failed_attempts += late > 0.1
     counts.outcomes["delivered"] += 1
 
 
@@ -55,5 +56,6 @@ async def test_only_the_last_minute_is_counted() -> None:
     assert figures.ends["delivered"] == 30
     assert figures.clients["shop"].calls == 30
     assert figures.clients["shop"].late_seconds == pytest.approx(6.0)
+    assert figures.clients["shop"].failed_attempts == 30
     assert figures.clients["old"].calls == 0
     running.cancel()
