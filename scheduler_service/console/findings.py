@@ -1,7 +1,7 @@
 """What is wrong with a cluster and what to do about it, the most urgent first. Pure."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, Final, NamedTuple
 
 from membership.settings import MembershipSettings
@@ -13,6 +13,8 @@ STORAGE_ADVICE: Final = (
     "Cassandra does not answer this API. Nodes that still reach it go on making calls. Look whether Cassandra runs "
     "(nodetool status), whether this machine reaches it, and at this API's log; another API may answer meanwhile."
 )
+BEATLESS_SECONDS: Final = 4.0
+"""A node whose last beat is as old has missed three."""
 _HELD: Final[Mapping[HeldBy, str]] = {
     HeldBy.NO_OWNER: "pollers have no owner: start nodes",
     HeldBy.OVERDUE_RATE: "an overdue rate holds them back on purpose: it can be changed below, or on the client's page",
@@ -44,12 +46,13 @@ def findings_of(
     found = [
         *_no_calls(cluster),
         *_clocks(cluster, unready),
+        *_beats(cluster),
         *_pollers(cluster),
         *_capacity(cluster),
         *_overdue(backlog),
-        *_silent(calls),
+        *_silent(calls, known={*_beatless(cluster)}),
     ]
-    return found or [_made(calls)]
+    return found or [_made(calls)._replace(advice=_died(cluster))]
 
 
 def sentence_of(
@@ -106,6 +109,28 @@ def _clocks(cluster: Mapping[str, Any], unready: Sequence[Mapping[str, Any]]) ->
             )
 
 
+def _beats(cluster: Mapping[str, Any]) -> Iterator[Sentence]:
+    for node_id in _beatless(cluster):
+        yield Sentence(
+            "warn",
+            f"{node_id} does not beat: what it has to call is late.",
+            "Other nodes take over within seconds. Look whether it runs and reaches Cassandra; restart it if not.",
+        )
+
+
+def _beatless(cluster: Mapping[str, Any]) -> Iterator[str]:
+    """Nodes that claim to be there."""
+    for node in cluster["nodes"]:
+        if node["state"] in ("live", "draining") and (node["beat_age_seconds"] or 0.0) >= BEATLESS_SECONDS:
+            yield node["node_id"]
+
+
+def _died(cluster: Mapping[str, Any]) -> str | None:
+    """What to know although nothing is wrong any more."""
+    died = [node["node_id"] for node in cluster["nodes"] if node["state"] == "dead"]
+    return f"{', '.join(died)} died, and other nodes have taken over. Restart what should run." if died else None
+
+
 def _pollers(cluster: Mapping[str, Any]) -> Iterator[Sentence]:
     pollers = cluster["pollers"]
     if (unowned := pollers["total"] - pollers["owned"]) and not cluster["not_calling"]:
@@ -133,8 +158,9 @@ def _overdue(backlog: Sequence[Mapping[str, Any]]) -> Iterator[Sentence]:
     yield Sentence("warn", text, "Below is whose they are." if advice is None else f"{advice[:1].upper()}{advice[1:]}.")
 
 
-def _silent(calls: Mapping[str, Any]) -> Iterator[Sentence]:
-    if silent := calls["nodes_not_answering"]:
+def _silent(calls: Mapping[str, Any], *, known: Set[str]) -> Iterator[Sentence]:
+    """`known`: of whom worse is said."""
+    if silent := [node_id for node_id in calls["nodes_not_answering"] if node_id not in known]:
         verb, object_ = ("does", "its") if len(silent) == 1 else ("do", "their")
         yield Sentence(
             "warn",

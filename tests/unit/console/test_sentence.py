@@ -10,7 +10,13 @@ from tests.support.api import ADMIN_KEY, ApiHarness
 from tests.unit.console.conftest import browser_of
 from tests.unit.console.test_login import Wire
 
-NODE: dict[str, Any] = {"node_id": "a", "state": "live", "clock_offset_ms": 3, "capacity_per_minute": 60_000}
+NODE: dict[str, Any] = {
+    "node_id": "a",
+    "state": "live",
+    "beat_age_seconds": 0.5,
+    "clock_offset_ms": 3,
+    "capacity_per_minute": 60_000,
+}
 ALL_OWNED: dict[str, Any] = {
     "pollers": {"total": 3, "owned": 3},
     "nodes": [NODE],
@@ -99,6 +105,25 @@ def test_it_says_how_many_calls_are_made_and_how_late() -> None:
     advice = sentence_of(ALL_OWNED, calls_of(1204.0), backlog_of(3))[2]
     assert advice is not None
     assert advice.startswith("Calls are made: 1,204 a second"), "what works is said where something does not"
+
+
+def test_a_node_that_dies_is_told_of_until_it_is_there_again() -> None:
+    def with_other(**state: Any) -> list[tuple[str, str, str | None]]:
+        return [*findings_of({**ALL_OWNED, "nodes": [NODE, {**NODE, "node_id": "b", **state}]}, calls, [])]
+
+    calls = calls_of(2.0, silent=("b",))
+    begins = [one[1].partition(":")[0] for one in with_other(beat_age_seconds=3.9)]
+    assert begins == ["b does not answer this API"]
+    ((tone, text, advice),) = with_other(beat_age_seconds=4.0)
+    assert (tone, text) == ("warn", "b does not beat: what it has to call is late.")
+    assert advice is not None
+    assert "restart it" in advice
+    calls = calls_of(2.0)
+    ((tone, text, advice),) = with_other(state="dead", beat_age_seconds=300.0)
+    assert (tone, text[:14]) == ("good", "Calls are made")
+    assert advice == "b died, and other nodes have taken over. Restart what should run."
+    for well in ({"state": "left", "beat_age_seconds": 300.0}, {"beat_age_seconds": None}, {}):
+        assert with_other(**well)[0][2] is None
 
 
 async def test_without_storage_a_page_says_what_to_do(api: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
