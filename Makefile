@@ -26,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo check test lint format types imports unit simulation integration containers spark spark-demo charts \
-	acceptance console screenshots bench storm helm conformance chart-reference docs changelog sdk lock lock-jars clean
+	acceptance console typescript screenshots bench storm helm conformance chart-reference docs changelog sdk lock lock-jars clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,7 @@ test: ## Run the whole suite, against a real Cassandra that it starts itself
 	$(MAKE) --no-print-directory spark || failed="$$failed spark"; \
 	$(MAKE) --no-print-directory acceptance || failed="$$failed acceptance"; \
 	$(MAKE) --no-print-directory console || failed="$$failed console"; \
+	$(MAKE) --no-print-directory typescript || failed="$$failed typescript"; \
 	wait $$beside || failed="$$failed charts or simulation"; \
 	cat build/beside.log; \
 	test -z "$$failed" || { echo "Failed:$$failed" >&2; exit 1; }
@@ -94,6 +95,9 @@ acceptance: $(SPARK) ## Run whole processes against a real Cassandra
 console: $(DEV) ## Look at the console with a real browser, against a real Cassandra (needs Chromium, else it is skipped and says so)
 	@$(PYTEST) tests/console $(ARGS)
 
+typescript: $(DEV) ## Compile and run the TypeScript SDK and its samples (needs Node.js, else it is skipped and says so)
+	@$(PYTEST) tests/typescript $(ARGS)
+
 screenshots: $(DEV) ## Take the pictures of the console for README and the documents (needs Chromium)
 	@$(BIN)/python -m tests.support.screenshots
 
@@ -118,8 +122,9 @@ docs: $(DOCS) ## Build the documentation into build/docs; each fault and broken 
 changelog: $(DOCS) ## Show what the next release will say
 	@$(BIN)/towncrier build --draft --version Unreleased
 
-sdk: $(DEV) ## Write the plain half of the SDK from the asynchronous one
+sdk: $(DEV) ## Write the plain half of the SDK from the asynchronous one, and the types of the TypeScript SDK
 	@$(BIN)/python sdk/synchronous.py
+	@$(BIN)/python sdk/typescript_types.py
 
 lock: $(DEV) ## Choose the newest allowed versions and write the lock files again
 	@$(UV) pip compile --quiet --upgrade $(COMPILE) --extra dev --output-file requirements/dev.lock
@@ -129,6 +134,7 @@ lock: $(DEV) ## Choose the newest allowed versions and write the lock files agai
 	@$(UV) pip compile --quiet --upgrade $(COMPILE_LESS) --extra spark --output-file requirements/spark.lock
 	@$(UV) pip compile --quiet --upgrade $(COMPILE_LESS) --extra docs --output-file requirements/docs.lock
 	@$(UV) pip compile --quiet --upgrade --group generators $(LOCKED) --output-file requirements/generators.lock
+	@npm --prefix sdk/typescript update --package-lock-only --ignore-scripts --silent
 	@npm --prefix tests/integration/generated update --package-lock-only --ignore-scripts --silent
 	@npm --prefix tests/integration/verifying update --package-lock-only --ignore-scripts --silent
 

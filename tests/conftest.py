@@ -39,6 +39,7 @@ HANGING_SECONDS = {
     "helm": 60,
     "acceptance": 900,
     "console": 300,
+    "typescript": 600,
 }
 HANGING_SECONDS_WITH_CASSANDRA = 180
 

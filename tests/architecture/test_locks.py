@@ -16,9 +16,14 @@ APART = {"generators"}
 """Never installed together with the programs themselves."""
 OF_IMAGE = {"kafka", "trace"}
 """Extras that images have all of, in one lock, as pip can't check two against each other."""
-GENERATED = ROOT / "tests" / "integration" / "generated"
 VERIFYING = ROOT / "tests" / "integration" / "verifying"
 """The libraries by which programs in other languages verify signatures."""
+OF_NODE = {
+    ROOT / "tests" / "integration" / "generated": "dependencies",
+    VERIFYING: "dependencies",
+    ROOT / "sdk" / "typescript": "devDependencies",
+}
+"""Packages of Node.js, and what each depends on."""
 SDK, SERVER = (tomllib.loads((ROOT / name / "pyproject.toml").read_text()) for name in ("sdk", "."))
 PIN = re.compile(r"^(?P<name>[a-z0-9][a-z0-9._-]*)==(?P<version>\S+)")
 HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}( \\)?$")
@@ -71,12 +76,14 @@ def test_the_generators_are_locked_apart() -> None:
     assert {name for name, _ in pins("generators")} >= set(SERVER["dependency-groups"]["generators"])
 
 
-@pytest.mark.parametrize("directory", [GENERATED, VERIFYING], ids=lambda directory: directory.name)
-def test_packages_of_node_are_pinned_and_hashed(directory: Path) -> None:
-    packages = json.loads((directory / "package-lock.json").read_text())["packages"]
-    asked = json.loads((directory / "package.json").read_text())["dependencies"]
-    assert packages.pop("")["dependencies"] == asked
-    assert {packages[f"node_modules/{name}"]["version"] for name in asked} == set(asked.values())
+@pytest.mark.parametrize(("package", "kind"), OF_NODE.items(), ids=lambda one: getattr(one, "name", one))
+def test_packages_of_node_are_pinned_and_hashed(package: Path, kind: str) -> None:
+    locked = json.loads((package / "package-lock.json").read_text())
+    asked = json.loads((package / "package.json").read_text())
+    packages = locked["packages"]
+    assert locked.get("version") == asked.get("version")
+    assert packages.pop("")[kind] == asked[kind]
+    assert {packages[f"node_modules/{name}"]["version"] for name in asked[kind]} == set(asked[kind].values())
     assert all(one["integrity"].startswith("sha512-") for one in packages.values())
 
 

@@ -1,4 +1,5 @@
-"""The pinned programs that generate clients from the OpenAPI document, and the ones that lint it.
+"""The pinned programs that generate clients from the OpenAPI document, the ones that lint it, and the compiler of the
+TypeScript SDK.
 
 They are installed once per machine, into the shared download cache, under the digest of their lock file: Python's into
 an environment of its own, Node's by `npm ci`. One process installs at a time; the others wait and use its result.
@@ -19,6 +20,7 @@ from minutehand.local.jars import cache_directory
 ROOT = Path(__file__).parents[2]
 PYTHON_LOCK = ROOT / "requirements" / "generators.lock"
 NODE_FILES = ROOT / "tests" / "integration" / "generated"
+TYPESCRIPT_FILES = ROOT / "sdk" / "typescript"
 LEAST_NODE = (20, 19)
 WAIT_SECONDS = 0.5
 
