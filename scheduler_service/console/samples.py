@@ -1,4 +1,4 @@
-"""The requests that a page was made from, as lines for a shell and for the SDK."""
+"""The requests that a page was made from, as lines for a shell and for the SDKs."""
 
 import re
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from scheduler_service.api.http.route import operation_id
-from scheduler_service.api.openapi.samples import curl_line, sdk_line
+from scheduler_service.api.openapi.samples import curl_line, python_line, typescript_line
 from scheduler_service.api.resources import ROUTES
 from scheduler_service.console.operations import Asked
 
@@ -15,11 +15,12 @@ _VARIABLE: Final = re.compile(r"\\?\{(\w+)\\?\}")
 
 
 class Sample(NamedTuple):
-    """How to ask the same without the console. `python` None: the SDK has no such call."""
+    """How to ask the same without the console. `python` and `typescript` None: the SDKs have no such call."""
 
     title: str
     curl: str
     python: str | None
+    typescript: str | None
 
 
 def samples_of(asked: Sequence[Asked]) -> list[Sample]:
@@ -27,14 +28,16 @@ def samples_of(asked: Sequence[Asked]) -> list[Sample]:
 
 
 def _sample(asked: Asked) -> Sample:
-    curl, python = curl_line(asked.method, asked.path, body=asked.body), None
+    curl, python, typescript = curl_line(asked.method, asked.path, body=asked.body), None, None
     url = urlsplit(asked.path)
     for method, pattern, operation in _operations():
         if method == asked.method and (found := pattern.fullmatch(url.path)) is not None:
             path = {name: unquote(value) for name, value in found.groupdict().items()}
-            python = sdk_line(operation, path=path, query=dict(parse_qsl(url.query)), body=asked.body)
+            query = dict(parse_qsl(url.query))
+            python = python_line(operation, path=path, query=query, body=asked.body)
+            typescript = typescript_line(operation, path=path, query=query, body=asked.body)
             break
-    return Sample(f"{asked.method} {url.path}", curl, python)
+    return Sample(f"{asked.method} {url.path}", curl, python, typescript)
 
 
 @cache

@@ -40,7 +40,9 @@ def llms_text(document: Document) -> str:
         "> " + info["description"].split("\n\n")[0],
         "\n".join(info["description"].split("\n\n")[1:]),
     ]
-    parts.append("- [OpenAPI 3.1](/openapi.json): every operation with schemas, examples, curl and Python samples")
+    parts.append(
+        "- [OpenAPI 3.1](/openapi.json): every operation with schemas, examples, samples for curl, Python, TypeScript"
+    )
     for tag in document["tags"]:
         links = "\n".join(
             f"- [{operation['summary']}](/docs#{operation['operationId']}): `{method} {path}`"

@@ -28,7 +28,7 @@ from scheduler_service.api.openapi.answers import (
 )
 from scheduler_service.api.openapi.docs_page import docs_page, llms_text
 from scheduler_service.api.openapi.examples import EXAMPLES, Example
-from scheduler_service.api.openapi.samples import curl_line, sdk_line
+from scheduler_service.api.openapi.samples import curl_line, python_line, typescript_line
 from scheduler_service.api.openapi.webhook import webhook
 from scheduler_service.api.problems import Problem
 from scheduler_service.domain.idempotency import KEY_PATTERN
@@ -238,7 +238,7 @@ def _operation(route: Route, schema_of: Mapping[Any, Any], example: Example | No
 
 
 def _samples(route: Route, example: Example) -> list[dict[str, str]]:
-    """How the example is sent by curl, and by the SDK where it has the operation."""
+    """How the example is sent by curl, and by the SDKs where they have the operation."""
     parts = {name: PATH_PARTS[name].example for name in _VARIABLE.findall(route.path)}
     path = _VARIABLE.sub(lambda part: quote(str(parts[part[1]]), safe=""), route.path)
     query = urlencode(example.query, quote_via=quote)
@@ -246,8 +246,11 @@ def _samples(route: Route, example: Example) -> list[dict[str, str]]:
     open_ = route.access is Access.OPEN
     curl = curl_line(route.method, f"{path}?{query}" if query else path, body=body, key=not open_)
     samples = [{"lang": "shell", "label": "curl", "source": curl}]
-    python = sdk_line(operation_id(route), path=parts, query=example.query, body=body)
-    return samples if python is None else [*samples, {"lang": "python", "label": "Python", "source": python}]
+    for lang, label, line in (("python", "Python", python_line), ("typescript", "TypeScript", typescript_line)):
+        source = line(operation_id(route), path=parts, query=example.query, body=body)
+        if source is not None:
+            samples.append({"lang": lang, "label": label, "source": source})
+    return samples
 
 
 def _who(route: Route) -> str:

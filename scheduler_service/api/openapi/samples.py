@@ -1,19 +1,22 @@
-"""How to send a request: as a line for a shell, and by the SDK. Pure.
+"""How to send a request: as a line for a shell, and by the SDKs for Python and TypeScript. Pure.
 
-A test sends every sample of every operation through the SDK and compares what it sends with what the curl line sends.
+Tests send every sample of every operation through the SDKs and compare what they send with what the curl line sends.
 """
 
 import json
 import re
 import shlex
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, Self
 
 Values = Mapping[str, Any]
-_PLACE: Final = re.compile(r"\{(\w+)\}")
+_CALL: Final = re.compile(r"(?P<listed>list\()?(?P<target>[\w.]+)\((?P<arguments>.*?)\)+")
+_IDENTIFIER: Final = re.compile(r"[A-Za-z_]\w*")
+_WIDTH: Final = 80
+"""Of a line of TypeScript that holds an object; longer ones are broken."""
 _NAMES: Final = {"from": "start", "to": "end"}
 _UNSAID: Final = frozenset({"wait_seconds", "once"})
-"""Parameters that the SDK gives by itself."""
+"""Parameters that the SDKs give by themselves."""
 _STRUCTS: Final = {"callback": "Callback", "retry": "Retry", "ack": "Ack"}
 
 SDK: Final[Mapping[str, str]] = {
@@ -105,9 +108,41 @@ SDK: Final[Mapping[str, str]] = {
     "get_cluster_backlog": "api.backlog(**)",
     "readyz": "api.health()",
 }
-"""By operation: a call of the SDK. `{name}` is a value of the path or the body, `**` all other ones by name, `{...}`
-the whole body. The other operations have none: the documents, `/livez`, `/metrics`, and a receiver's word, which needs
-no key."""
+"""By operation: a call of the SDKs, as it is written in Python. `{name}` is a value of the path or the body, `**` all
+other ones by name, `{...}` the whole body. In TypeScript the names are in camel case, those other values one object,
+and what Python makes a list of is an iterator with `all()`. The other operations have none: the documents, `/livez`,
+`/metrics`, and a receiver's word, which needs no key."""
+
+
+class _Call(NamedTuple):
+    """A call that the table names, with its values. `placed`: of each argument; `left`: by name, for `**`. `body`: for
+    `{...}`."""
+
+    listed: bool
+    target: str
+    arguments: Sequence[str]
+    client_id: str | None
+    left: Mapping[str, Any]
+    placed: Mapping[str, Any]
+    body: Any
+
+    @classmethod
+    def of(cls, operation: str, path: Values, query: Values, body: Any) -> Self | None:
+        if (form := SDK.get(operation)) is None:
+            return None
+        found = _CALL.fullmatch(form)
+        assert found is not None, form
+        arguments = found["arguments"].split(", ") if found["arguments"] else []
+        left = {name: _typed(value) for name, value in query.items() if name not in _UNSAID}
+        left |= body if isinstance(body, dict) and "{...}" not in arguments else {}
+        names = [argument[1:-1] for argument in arguments if argument.startswith("{") and argument != "{...}"]
+        placed = {name: path[name] if name in path else left.pop(name) for name in names}
+        client_id = path.get("client_id") or path.get("signer")
+        return cls(found["listed"] is not None, found["target"], arguments, client_id, left, placed, body)
+
+    def receiver(self, quoted: str) -> str:
+        """The target, with the scope of its client if it has one. `quoted`: the client's id as it is written there."""
+        return re.sub(r"^client\.", lambda _: f"api.client({quoted}).", self.target)
 
 
 def curl_line(method: str, path: str, *, body: Any = None, key: bool = True) -> str:
@@ -121,27 +156,44 @@ def curl_line(method: str, path: str, *, body: Any = None, key: bool = True) -> 
     return " \\\n     ".join(parts)
 
 
-def sdk_line(operation: str, *, path: Values, query: Values, body: Any = None) -> str | None:
+def python_line(operation: str, *, path: Values, query: Values, body: Any = None) -> str | None:
     """A call of the SDK in Python; None: it has none for this operation. `path`: values of its variable parts."""
-    form = SDK.get(operation)
-    if form is None:
+    if (call := _Call.of(operation, path, query, body)) is None:
         return None
-    left = {"page_size" if name == "limit" else name: _typed(value) for name, value in query.items()}
-    left = {name: value for name, value in left.items() if name not in _UNSAID}
-    left |= body if isinstance(body, dict) else {}
+    written: list[str] = []
+    for argument in call.arguments:
+        if argument == "**":
+            named = {"page_size" if name == "limit" and name in query else name: one for name, one in call.left.items()}
+            written += [f"{_NAMES.get(name, name)}={_python(name, value)}" for name, value in named.items()]
+        elif argument == "{...}":
+            written.append(_python("", call.body))
+        elif argument.startswith("{"):
+            written.append(_python(argument[1:-1], call.placed[argument[1:-1]]))
+        else:
+            written.append(argument)
+    text = f"{call.receiver(repr(call.client_id))}({', '.join(written)})"
+    return f"list({text})" if call.listed else text
 
-    def place(found: re.Match[str]) -> str:
-        name = found[1]
-        return _python(name, path[name] if name in path else left.pop(name))
 
-    text = form.replace("{...}", _python("", body))
-    text = _PLACE.sub(place, text)
-    if (client_id := path.get("client_id") or path.get("signer")) is not None:
-        text = text.replace("client.", f"api.client({client_id!r}).", 1)
-    named = ", ".join(f"{_NAMES.get(name, name)}={_python(name, value)}" for name, value in left.items())
+def typescript_line(operation: str, *, path: Values, query: Values, body: Any = None) -> str | None:
+    """A call of the SDK in TypeScript; None: it has none for this operation. `path`: values of its variable parts."""
+    if (call := _Call.of(operation, path, query, body)) is None:
+        return None
+    written: list[str] = []
+    named = dict(call.left)
+    for argument in call.arguments:
+        if argument == "{...}":
+            written.append(_typescript(call.body))
+        elif argument.startswith("{"):
+            written.append(_typescript(call.placed[argument[1:-1]]))
+        elif argument != "**":
+            name, _, value = argument.partition("=")
+            named[name] = {"False": False, "True": True}[value]
     if named:
-        return text.replace("**", named)
-    return text.replace(", **", "").replace("**, ", "").replace("**", "")
+        written.append(_typescript(named))
+    target = re.sub(r"_(\w)", lambda found: found[1].upper(), call.target)
+    target = call._replace(target=target).receiver(json.dumps(call.client_id))
+    return f"await {target}({', '.join(written)}){'.all()' if call.listed else ''}"
 
 
 def _typed(text: str) -> Any:
@@ -157,3 +209,23 @@ def _python(name: str, value: Any) -> str:
     if isinstance(value, dict) and name == "due":
         return f"LocalTime({', '.join(f'{part}={one!r}' for part, one in value.items())})"
     return repr(value)
+
+
+def _typescript(value: Any, margin: str = "") -> str:
+    """A JSON value as a literal, in one line where it is short. `margin`: that of the line that it is in."""
+    if isinstance(value, dict) and value:
+        parts = [
+            (f"{name if _IDENTIFIER.fullmatch(name) else json.dumps(name, ensure_ascii=False)}: ", one)
+            for name, one in value.items()
+        ]
+        opening, closing = "{ ", " }"
+    elif isinstance(value, list) and value:
+        parts, opening, closing = [("", one) for one in value], "[", "]"
+    else:
+        return json.dumps(value, ensure_ascii=False)
+    short = opening + ", ".join(name + _typescript(one, margin) for name, one in parts) + closing
+    if len(margin) + len(short) <= _WIDTH and "\n" not in short:
+        return short
+    inner = margin + "  "
+    lines = "".join(f"{inner}{name}{_typescript(one, inner)},\n" for name, one in parts)
+    return f"{opening.strip()}\n{lines}{margin}{closing.strip()}"

@@ -13,7 +13,7 @@ from minutehand.client import Minutehand
 from scheduler_service.api.http.query import PATH_PARTS
 from scheduler_service.api.http.route import Route, operation_id
 from scheduler_service.api.openapi.examples import EXAMPLES
-from scheduler_service.api.openapi.samples import SDK, curl_line, sdk_line
+from scheduler_service.api.openapi.samples import SDK, curl_line, python_line
 from scheduler_service.api.resources import ROUTES
 
 BY_ID = {operation_id(route): route for route in ROUTES}
@@ -40,7 +40,7 @@ def test_every_operation_has_one_or_a_reason_not_to() -> None:
 def test_both_send_the_same(id_: str) -> None:
     route = BY_ID[id_]
     parts, path, body = asked(route)
-    line = sdk_line(id_, path=parts, query=EXAMPLES[id_].query, body=body)
+    line = python_line(id_, path=parts, query=EXAMPLES[id_].query, body=body)
     assert line is not None
     sent: list[httpx.Request] = []
 
