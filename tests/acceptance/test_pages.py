@@ -22,6 +22,12 @@ SHOWN = {
         r'right: \{"order":17\}\nrefused: \{"order":18\}',
         r'"public_key":"whpk_',
     ),
+    "docs/how-to/retries-and-dead-letters.md": (
+        r"2 +failed .* 503 ",
+        r'"redelivered":2,"passed_over":2',
+        r"state +delivered",
+        r"1 is acknowledged",
+    ),
     "docs/using.md": (r"outcome +delivered: the receiver answered 204", r"unpause_client"),
     "docs/how-to/get-notices.md": (r"state +enabled",),
     "docs/how-to/follow-events.md": (r'"type":"schedule.delivered"', r"schedule\.delivered", r"event: begin"),

@@ -59,6 +59,7 @@ NAVIGATION: Final = {
         "using",
         "cron-rules",
         "how-to/verify-a-signature",
+        "how-to/retries-and-dead-letters",
         "how-to/answer-a-call",
         "how-to/long-work",
         "how-to/follow-events",
