@@ -28,6 +28,12 @@ SHOWN = {
         r"state +delivered",
         r"1 is acknowledged",
     ),
+    "docs/how-to/idempotency-and-own-keys.md": (r"Idempotency-Replayed: true", r"2 +delivered .* 204 "),
+    "docs/how-to/at-most-once.md": (
+        r"state +failed \(in doubt\)",
+        r"reason +at-most-once",
+        r"last error +connect-refused",
+    ),
     "docs/using.md": (r"outcome +delivered: the receiver answered 204", r"unpause_client"),
     "docs/how-to/get-notices.md": (r"state +enabled",),
     "docs/how-to/follow-events.md": (r'"type":"schedule.delivered"', r"schedule\.delivered", r"event: begin"),

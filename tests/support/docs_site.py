@@ -60,6 +60,8 @@ NAVIGATION: Final = {
         "cron-rules",
         "how-to/verify-a-signature",
         "how-to/retries-and-dead-letters",
+        "how-to/idempotency-and-own-keys",
+        "how-to/at-most-once",
         "how-to/answer-a-call",
         "how-to/long-work",
         "how-to/follow-events",
