@@ -12,9 +12,7 @@ from cassandra.auth import AuthProvider, PlainTextAuthenticator
 
 from cql.settings import StorageSettings
 from scheduler_service.runtime.files import FilesUnusable, FromFiles, read_text
-from scheduler_service.runtime.logging import get_logger
 
-_log = get_logger("minutehand.storage")
 _TABLE = "cassandra"
 
 
@@ -24,7 +22,7 @@ class Login(AuthProvider):  # type: ignore[misc]
     def __init__(self, settings: StorageSettings) -> None:
         self._settings = settings
         files = [file for file in (settings.username_file, settings.password_file) if file is not None]
-        self._words = FromFiles(files, self._read, on_refused=_refused)
+        self._words = FromFiles(files, self._read, what="login of [cassandra]")
 
     def new_authenticator(self, host: str) -> PlainTextAuthenticator:
         return PlainTextAuthenticator(*self.words())
@@ -50,7 +48,7 @@ class Tls:
         self._settings = settings
         named = (settings.tls_ca_file, settings.tls_cert_file, settings.tls_key_file)
         files = [file for file in named if file is not None]
-        self._context = FromFiles(files, lambda: _context(settings), on_refused=_refused)
+        self._context = FromFiles(files, lambda: _context(settings), what="certificates of [cassandra]")
 
     def wrap_socket(self, connection: socket.socket, **arguments: Any) -> ssl.SSLSocket:
         if self._settings.tls_server_name is not None:
@@ -105,7 +103,3 @@ def _unusable(setting: str, named: str | None, wanted: str, error: Exception) ->
     plain = isinstance(error, OSError) and not isinstance(error, ssl.SSLError)
     why = f"can't be read ({(error.strerror or '').lower()})" if plain and isinstance(error, OSError) else None
     return FilesUnusable(f"{_TABLE}.{setting}: {named} {why or f'do not hold {wanted}'}")
-
-
-def _refused(reason: str) -> None:
-    _log.error("storage-login-files-refused what was read before stays in use", reason=reason)

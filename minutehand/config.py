@@ -58,7 +58,8 @@ MIN_TOKEN = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSettings:
-    """What the processes of one cluster must know of each other. Raises ValueError for a token that is too weak."""
+    """What the processes of one cluster must know of each other. Raises ValueError for a token that is too weak, and
+    files that don't go together."""
 
     token: str | None = field(default=None, repr=False)
     """Secret shared by all APIs and nodes, at least 16 characters: nodes accept hints and requests only with it."""
@@ -66,8 +67,20 @@ class ClusterSettings:
     """Name of this node among the members; it stays the same after a restart and differs from all others'. None:
     derived from the host name, which suits one `minutehand node` a host. With several processes under one command,
     NAME-0 is the first."""
+    tls_ca_file: str | None = None
+    """PEM file of the authorities that sign the nodes' certificates (`ops.tls_cert_file`), by which APIs and nodes
+    check the nodes that they ask. This file and those below are read again once they have changed. None: the system's
+    authorities."""
+    tls_cert_file: str | None = None
+    """PEM file of the certificate that APIs and nodes present to nodes, if nodes require one."""
+    tls_key_file: str | None = None
+    """PEM file of that certificate's key."""
+    tls_server_name: str | None = None
+    """Name that every node's certificate must contain instead of its address."""
 
     def __post_init__(self) -> None:
+        if (self.tls_cert_file is None) != (self.tls_key_file is None):
+            raise ValueError("tls_cert_file and tls_key_file go together: give both or neither")
         token = self.token
         if token is not None and (len(token) < MIN_TOKEN or not token.isascii() or not token.isprintable()):
             raise ValueError(

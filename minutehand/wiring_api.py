@@ -37,6 +37,7 @@ from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.metrics import Count, Metrics
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.runtime.timekeeper import Timekeeper
+from scheduler_service.runtime.tls import follow_caller
 from scheduler_service.usecases.clients import create_built_in_clients
 from scheduler_service.usecases.create_traces import CreateTraces
 from scheduler_service.usecases.members import WatchMembers
@@ -75,8 +76,9 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
         )
         tasks.spawn(_timekeeper(members, clock=clock).run(), name="timekeeper")
         dropped = Count()
+        node_tls = follow_caller(settings.cluster, table="cluster")
         hints = HintForwarder(
-            members=members, clock=clock, settings=settings.hints, token=token, on_dropped=dropped.add
+            members=members, clock=clock, settings=settings.hints, token=token, on_dropped=dropped.add, tls=node_tls
         )
         trial_calls = _trial_calls(settings, kinds, clock=clock)
         services = build_services(
@@ -85,7 +87,7 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
             randomness=randomness,
             hints=hints,
             members=members,
-            nodes=HttpNodePorts(token=token),
+            nodes=HttpNodePorts(token=token, tls=node_tls),
             trial_calls=trial_calls,
             encryption=encryption,
             settings=api,

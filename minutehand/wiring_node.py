@@ -42,6 +42,7 @@ from scheduler_service.runtime.lifecycle import Service, Tasks
 from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.metrics import Count, Metrics
 from scheduler_service.runtime.randomness import SystemRandomness
+from scheduler_service.runtime.tls import FollowedContext, follow_caller, follow_server
 from scheduler_service.usecases.authenticate import Catalog
 from scheduler_service.usecases.clients import ChangeClient, RegisterClient, create_built_in_clients
 from scheduler_service.usecases.secret_encryption import secret_encryption
@@ -127,6 +128,7 @@ class _Port:
     """The node's port, open from the process's first moment: answered by `starting` until there is a node."""
 
     listener: socket.socket
+    tls: FollowedContext | None
     starting: Sequence[Service]
     heartbeat: LoopHeartbeat
     tasks: Tasks
@@ -137,17 +139,21 @@ async def _open_port(
 ) -> _Port:
     listener = listen(settings.ops)
     parts.callback(listener.close)
+    tls = follow_server(settings.ops, table="ops")
+    if tls is not None:
+        tls.keep_looking(clock)
+        parts.callback(tls.stop_looking)
     heartbeat, tasks = LoopHeartbeat(clock=clock), Tasks(stop.crashed)
     parts.push_async_callback(tasks.close)
     tasks.spawn(heartbeat.run(), name="loop-heartbeat")
     early = (
-        StartingServer(listener, unhealthy=heartbeat.reasons, unready=starting.unready),
+        StartingServer(listener, unhealthy=heartbeat.reasons, unready=starting.unready, tls=tls),
         *told_health(settings.health, live=heartbeat.reasons, ready=starting.unready),
     )
     for service in early:
         parts.push_async_callback(service.stop)
         await service.start()
-    return _Port(listener, early, heartbeat, tasks)
+    return _Port(listener, tls, early, heartbeat, tasks)
 
 
 async def _serve_port(
@@ -163,6 +169,7 @@ async def _serve_port(
         unhealthy=port.heartbeat.reasons,
         unready=lambda: unready(node, clock=clock),
         metrics=metrics,
+        tls=port.tls,
     )
     told = told_health(settings.health, live=port.heartbeat.reasons, ready=lambda: unready(node, clock=clock))
     for early in port.starting:
@@ -209,7 +216,12 @@ def _hint_forwarder(
     token = settings.cluster.token
     assert token is not None
     return HintForwarder(
-        members=NodeTargets(view), clock=clock, settings=settings.hints, token=token, on_dropped=dropped.add
+        members=NodeTargets(view),
+        clock=clock,
+        settings=settings.hints,
+        token=token,
+        on_dropped=dropped.add,
+        tls=follow_caller(settings.cluster, table="cluster"),
     )
 
 

@@ -1,6 +1,7 @@
 """Hints from APIs and nodes to the nodes that own the pollers, about rows that are due soon or may have been
 cancelled."""
 
+import ssl
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from scheduler_service.domain.ids import Partition, RowKey
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.logging import get_logger
-from scheduler_service.usecases.members import HintTargets
+from scheduler_service.usecases.members import HintTargets, url_of
 
 PATH = "/hints"
 MAX_HINTS = 1000
@@ -115,7 +116,10 @@ class HintForwarder:
         settings: HintSettings,
         token: str,
         on_dropped: Callable[[int], None],
+        tls: ssl.SSLContext | None = None,
     ) -> None:
+        """`tls`: how nodes that speak TLS are checked. None: against the system's authorities."""
+        self._tls: ssl.SSLContext | bool = tls or True
         self._members = members
         self._clock = clock
         self._settings = settings
@@ -133,7 +137,7 @@ class HintForwarder:
 
     async def start(self) -> None:
         self._session = ClientSession(
-            connector=TCPConnector(limit=0, keepalive_timeout=60),
+            connector=TCPConnector(limit=0, keepalive_timeout=60, ssl=self._tls),
             timeout=ClientTimeout(total=self._settings.timeout_seconds),
             headers=self._headers,
             trust_env=False,
@@ -235,7 +239,7 @@ class HintForwarder:
                 named = [(*partition, key.due, key.schedule_id) for partition, key in rows]
                 told = _encode({"hints": named, "crowded": crowded})
                 try:
-                    async with self._session.post(f"http://{address}{PATH}", data=told) as answer:
+                    async with self._session.post(f"{url_of(address)}{PATH}", data=told) as answer:
                         taken = answer.status < 300
                 except (ClientError, TimeoutError, OSError, ValueError):
                     taken = False

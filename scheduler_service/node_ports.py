@@ -1,5 +1,6 @@
 """Requests to one node's own port: an operator's drains, what became of a destination's calls, who is held back."""
 
+import ssl
 from collections.abc import Sequence
 from typing import Final, TypeVar
 
@@ -11,6 +12,7 @@ from scheduler_service.domain.call_figures import CallFigures
 from scheduler_service.domain.destination_figures import NodeFigures
 from scheduler_service.domain.errors import Conflict, NodeUnreachable
 from scheduler_service.domain.ids import ClientId
+from scheduler_service.usecases.members import url_of
 
 T = TypeVar("T")
 TIMEOUT_SECONDS = 3.0
@@ -35,7 +37,9 @@ class HttpNodePorts:
     A `domain.ports.NodePorts`. Each call opens its own connection, as calls are rare.
     """
 
-    def __init__(self, *, token: str) -> None:
+    def __init__(self, *, token: str, tls: ssl.SSLContext | None = None) -> None:
+        """`tls`: how nodes that speak TLS are checked. None: against the system's authorities."""
+        self._tls: ssl.SSLContext | bool = tls or True
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
 
     async def drain(self, incarnation: NodeIncarnation, *, address: str, force: bool) -> None:
@@ -72,7 +76,7 @@ class HttpNodePorts:
                 ClientSession(
                     headers=self._headers, timeout=ClientTimeout(total=TIMEOUT_SECONDS), trust_env=False
                 ) as session,
-                session.post(f"http://{address}{path}", data=body) as answer,
+                session.post(f"{url_of(address)}{path}", data=body, ssl=self._tls) as answer,
             ):
                 status, told = answer.status, await answer.content.read(MAX_ANSWER_BYTES)
         except (ClientError, TimeoutError, OSError, ValueError) as error:

@@ -16,14 +16,16 @@ The port gives no information about schedules. It listens on loopback unless con
 protected by the token alone. A hint can only make the node read a row earlier, and the pollers of a
 drained node are taken by others.
 
-It speaks plain HTTP, whether or not the API uses TLS: it carries ids, numbers and health, never a callback or a
-client's key. An eavesdropper can learn the token and drain nodes with it, which loses no call. Restrict the port to the
-cluster's network (a NetworkPolicy, or a mesh that encrypts).
+It carries ids, numbers and health, never a callback or a client's key, and speaks plain HTTP unless it is given a
+certificate. Then the node's address in its heartbeats begins with https://, so that callers speak TLS to the nodes that
+have one, and plain HTTP to the others. Over plain HTTP an eavesdropper can learn the token and drain nodes with it,
+which loses no call: restrict the port to the cluster's network (a NetworkPolicy, or a mesh that encrypts).
 """
 
 import errno
 import hmac
 import socket
+import ssl
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Protocol, TypeVar
@@ -62,7 +64,8 @@ _log = get_logger("minutehand.node")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpsSettings:
-    """Where a node listens for hints, health checks and metrics. Raises ValueError for ports that don't exist."""
+    """Where a node listens for hints, health checks and metrics. Raises ValueError for ports that don't exist, and
+    files that don't go together."""
 
     host: str = "127.0.0.1"
     """Address to listen on. The default accepts connections from this machine only: APIs on other machines can't send
@@ -73,10 +76,23 @@ class OpsSettings:
     advertised_host: str | None = None
     """Name or address at which APIs reach this node. None: the address that it listens on, or this machine's name if it
     listens on every address."""
+    tls_cert_file: str | None = None
+    """PEM file of the port's certificate, with the intermediate certificates up to its authority. It may be replaced
+    while the node runs. Give it to nodes once all APIs and nodes have this release, and know the authority
+    (`cluster.tls_ca_file`). None: plain HTTP."""
+    tls_key_file: str | None = None
+    """PEM file of the certificate's key, without a password. It may be the same file."""
+    tls_client_ca_file: str | None = None
+    """PEM file of authorities. Every peer, probes and scrapers included, must then present a certificate of one of
+    them (`cluster.tls_cert_file`). None: no client certificate is required."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65_535:
             raise ValueError("port: must be from 0 to 65535")
+        if (self.tls_cert_file is None) != (self.tls_key_file is None):
+            raise ValueError("tls_cert_file and tls_key_file go together: give both or neither")
+        if self.tls_client_ca_file is not None and self.tls_cert_file is None:
+            raise ValueError("tls_client_ca_file: needs tls_cert_file and tls_key_file")
 
 
 def listen(settings: OpsSettings) -> socket.socket:
@@ -100,7 +116,8 @@ def advertised_address(settings: OpsSettings, listener: socket.socket) -> str:
         host = settings.advertised_host
     elif host in ("0.0.0.0", "::"):
         host = socket.gethostname()
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    scheme = "" if settings.tls_cert_file is None else "https://"
+    return f"{scheme}[{host}]:{port}" if ":" in host else f"{scheme}{host}:{port}"
 
 
 class _Hint(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -210,6 +227,7 @@ class OpsServer:
         unhealthy: Callable[[], Sequence[Reason]],
         unready: Callable[[], Sequence[Reason]],
         metrics: Metrics,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._listener = listener
         self._token = token.encode()
@@ -217,6 +235,7 @@ class OpsServer:
         self._unhealthy = unhealthy
         self._unready = unready
         self._metrics = metrics
+        self._tls = tls
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> None:
@@ -233,9 +252,9 @@ class OpsServer:
         runner = OpsRunner(app, access_log=None, keepalive_timeout=120.0, shutdown_timeout=1.0)
         await runner.setup()
         self._runner = runner
-        await web.SockSite(runner, self._listener).start()
+        await web.SockSite(runner, self._listener, ssl_context=self._tls).start()
         host, port = self._listener.getsockname()[:2]
-        _log.info("node-listening", host=host, port=port)
+        _log.info("node-listening", host=host, port=port, tls=self._tls is not None)
 
     async def stop(self) -> None:
         runner, self._runner = self._runner, None
@@ -346,7 +365,9 @@ class StartingServer:
         *,
         unhealthy: Callable[[], Sequence[Reason]],
         unready: Callable[[], Sequence[Reason]],
+        tls: ssl.SSLContext | None = None,
     ) -> None:
+        self._tls = tls
         self._listener = listener
         self._unhealthy = unhealthy
         self._unready = unready
@@ -359,7 +380,7 @@ class StartingServer:
         runner = OpsRunner(app, access_log=None, shutdown_timeout=1.0)
         await runner.setup()
         self._runner = runner
-        await web.SockSite(runner, self._listener.dup()).start()
+        await web.SockSite(runner, self._listener.dup(), ssl_context=self._tls).start()
 
     async def stop(self) -> None:
         runner, self._runner = self._runner, None

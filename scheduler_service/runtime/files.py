@@ -1,8 +1,8 @@
 """Values loaded from files that change while a process runs: certificates, passwords, keys.
 
     stat the files --unchanged--> the present value
-          `-----changed--> load --usable--> the new value, from now on
-                            `---not usable--> reported once; the present value stays until they change again
+          `-----changed--> load --usable--> the new value, from now on; a line in the log
+                            `---not usable--> the present value stays until they change again; a line in the log
 
 Symbolic links are followed. Kubernetes replaces a mounted secret by changing one link (`..data`), so all files of a
 secret change at once; files that are replaced one after the other may be refused in between, once.
@@ -13,7 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from membership.errors import MinutehandError
+from scheduler_service.runtime.logging import get_logger
 
+_log = get_logger("minutehand")
 T = TypeVar("T")
 _Seen = tuple[tuple[int, int, int, int] | None, ...]
 
@@ -25,11 +27,11 @@ class FilesUnusable(MinutehandError):
 class FromFiles(Generic[T]):
     """The value that `load` makes of `files`. `load` may raise FilesUnusable; the constructor lets that through."""
 
-    def __init__(self, files: Sequence[str], load: Callable[[], T], *, on_refused: Callable[[str], None]) -> None:
-        """`on_refused` is called once for each change that can't be used, with a sentence."""
+    def __init__(self, files: Sequence[str], load: Callable[[], T], *, what: str) -> None:
+        """`what` the files hold, for the log."""
         self._files = tuple(files)
         self._load = load
-        self._on_refused = on_refused
+        self._what = what
         self._seen = self._look()
         self._value = load()
         self.generation = 0
@@ -44,9 +46,10 @@ class FromFiles(Generic[T]):
             try:
                 self._value = self._load()
             except FilesUnusable as error:
-                self._on_refused(str(error))
+                _log.error("files-refused", what=self._what, reason=str(error), kept="what was read before")
             else:
                 self.generation += 1
+                _log.info("files-read-again", what=self._what, files=list(self._files))
         return self._value
 
     @property

@@ -76,6 +76,11 @@ class Member:
         return self.heartbeat.incarnation
 
 
+def url_of(address: str) -> str:
+    """Where a node listens, from the address in its heartbeats, which has a scheme if the node speaks TLS."""
+    return address if "://" in address else f"http://{address}"
+
+
 @dataclass(frozen=True, slots=True)
 class HintTargets:
     """The nodes that pollers are hinted to: their addresses and weights. A new object when they change."""

@@ -15,13 +15,10 @@ from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId, CronId
 from scheduler_service.domain.ports import ClientStore, CronStore, DestinationStore, SecretEncryption
 from scheduler_service.runtime.files import FilesUnusable, FromFiles, read_text
-from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.key_ring import SETTING, KeyRing, RingInvalid
 from scheduler_service.usecases.sealed_headers import HeaderCipher
 from scheduler_service.usecases.sealed_texts import DESTINATIONS, TextCipher
-
-_log = get_logger("minutehand.secrets")
 
 CRONS_A_READ = 100
 """Crons that one read returns."""
@@ -83,7 +80,7 @@ class KeyRingEncryption:
         self._randomness = randomness
         self._encrypt_headers = encrypt_headers
         self._older_programs = older_programs
-        self._keys = FromFiles([file], lambda: _load(file), on_refused=_report)
+        self._keys = FromFiles([file], lambda: _load(file), what="key ring")
 
     @property
     def generation(self) -> int:
@@ -147,10 +144,6 @@ def _load(file: str) -> _Keys:
         return _Keys(ring, HeaderCipher(ring), TextCipher(ring, DESTINATIONS))
     except RingInvalid as error:
         raise FilesUnusable(f"{SETTING} names {file}, which is no key ring: {error}") from None
-
-
-def _report(reason: str) -> None:
-    _log.error("key-ring-refused", reason=reason, kept="the keys that were read before")
 
 
 class NoKeyRing(MinutehandError):

@@ -36,14 +36,15 @@ def test_probes_ask_the_right_question(documents: list[Document]) -> None:
         assert "cassandra" not in str([container[probe] for probe in ("startupProbe", "livenessProbe")])
 
 
-def test_probes_speak_tls_where_the_api_does(rendered: Mapping[str, list[Document]]) -> None:
+def test_probes_speak_tls_where_the_programs_do(rendered: Mapping[str, list[Document]]) -> None:
     for values, documents in rendered.items():
         (api,) = containers(of_kind(documents, "Deployment", "-api")).values()
         (node,) = containers(of_kind(documents, "StatefulSet")).values()
         secured = "MINUTEHAND_API_TLS_CERT_FILE" in environment(api)
         assert secured == (values in ("secured", "everything"))
         assert {api[probe]["httpGet"]["scheme"] for probe in PROBES} == {"HTTPS" if secured else "HTTP"}
-        assert {node[probe]["httpGet"]["scheme"] for probe in PROBES} == {"HTTP"}
+        assert ("MINUTEHAND_OPS_TLS_CERT_FILE" in environment(node)) == (values == "secured")
+        assert {node[probe]["httpGet"]["scheme"] for probe in PROBES} == {"HTTPS" if values == "secured" else "HTTP"}
 
 
 def test_a_pause_restarts_no_pod_and_a_wedged_loop_is_found(documents: list[Document]) -> None:

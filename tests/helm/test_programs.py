@@ -68,11 +68,12 @@ def test_the_test_asks_the_api_and_every_node_whether_they_are_ready(
         (headless,) = of_kind(documents, "Service", "-node")
         (nodes,) = of_kind(documents, "StatefulSet")
         scheme, host = "https" if secured else "http", api["metadata"]["name"]
+        of_nodes = "https" if "OPS_TLS_CERT_FILE" in str(nodes) else "http"
         service, port = nodes["spec"]["serviceName"], headless["spec"]["ports"][0]["port"]
         assert program(documents)[1] == [
             f"{scheme}://{host}:{api['spec']['ports'][0]['port']}/readyz",
             *(
-                f"http://{nodes['metadata']['name']}-{number}.{service}:{port}/readyz"
+                f"{of_nodes}://{nodes['metadata']['name']}-{number}.{service}:{port}/readyz"
                 for number in range(nodes["spec"]["replicas"])
             ),
         ]

@@ -129,7 +129,7 @@ def test_metrics_of_apis_may_have_a_port_of_their_own(chart: Chart) -> None:
         assert {"port": 9100} in [port for rule in policy["spec"]["ingress"] for port in rule["ports"]]
 
 
-def test_monitors_speak_tls_where_the_api_does(rendered: Mapping[str, list[Document]]) -> None:
+def test_monitors_speak_tls_where_the_programs_do(rendered: Mapping[str, list[Document]]) -> None:
     (api,) = of_kind(rendered["secured"], "ServiceMonitor", "-api")
     (endpoint,) = api["spec"]["endpoints"]
     assert endpoint["scheme"] == "https"
@@ -140,6 +140,12 @@ def test_monitors_speak_tls_where_the_api_does(rendered: Mapping[str, list[Docum
     (api,) = of_kind(rendered["everything"], "ServiceMonitor", "-api")
     assert api["spec"]["endpoints"][0]["tlsConfig"] == {"insecureSkipVerify": True}
     (node,) = of_kind(rendered["secured"], "ServiceMonitor", "-node")
+    (endpoint,) = node["spec"]["endpoints"]
+    assert (endpoint["scheme"], endpoint["tlsConfig"]) == (
+        "https",
+        {"serverName": "node.minutehand", "ca": {"secret": {"name": "node-tls", "key": "ca.crt"}}},
+    )
+    (node,) = of_kind(rendered["everything"], "ServiceMonitor", "-node")
     assert "scheme" not in node["spec"]["endpoints"][0]
 
 

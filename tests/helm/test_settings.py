@@ -92,6 +92,20 @@ def test_cassandras_password_and_certificates_come_from_mounted_secrets(
         assert (storage.port, storage.local_dc) == (9142, "berlin")
 
 
+def test_only_nodes_get_the_key_of_their_port_and_its_callers_its_authority(
+    rendered: Mapping[str, list[Document]], tmp_path: Path
+) -> None:
+    for number, pod in enumerate(ours(rendered["secured"]).values()):
+        settings, component = settings_of(pod, rendered["secured"], tmp_path / str(number)), component_of(pod)
+        assert (settings.ops.tls_key_file is not None) == (component == "node")
+        assert (settings.cluster.tls_ca_file is not None) == (component in ("api", "node"))
+        if component == "node":
+            read = [
+                Path(file or "").read_text().strip() for file in (settings.ops.tls_cert_file, settings.ops.tls_key_file)
+            ]
+            assert read == [SECRET.format("tls.crt"), SECRET.format("tls.key")]
+
+
 def test_certificate_and_key_ring_go_to_the_pods_that_need_them(
     rendered: Mapping[str, list[Document]], tmp_path: Path
 ) -> None:

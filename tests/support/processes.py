@@ -228,19 +228,35 @@ class Deployment:
         self.receiver.program.stop(2.0)
 
     def _await_api(self, program: Program) -> None:
-        """Wait until the API is ready; or, without a node to compare its clock with, until it is alive."""
+        """Wait until the API is ready; or, without a node to compare its clock with, until it has started."""
         ready = any(one.exit_code() is None for name, one in self.programs.items() if name != "api")
         if self._trust is None:
             program.await_ready(f"{self._health_url}/{'readyz' if ready else 'livez'}")
+            if not ready:
+                self._await_started(program)
         else:
             self._await_secured(program, ready=ready)
+
+    def _await_started(self, program: Program, *, seconds: float = 60.0) -> None:
+        """Wait until no process says that it is starting, or not running yet."""
+        deadline = time.monotonic() + seconds
+        while True:
+            # What answers while the API starts gives the port up to it; a connection may be reset in between.
+            with suppress(httpx.HTTPError):
+                reasons = httpx.get(f"{self._health_url}/readyz", timeout=30, trust_env=False).json()["reasons"]
+                if not {"starting", "process-down"} & {one["reason"] for one in reasons}:
+                    return
+            if program.exit_code() is not None or time.monotonic() > deadline:
+                raise TimeoutError(f"the API has not started: {program.last_words()}")
+            time.sleep(0.05)
 
     def _await_secured(self, program: Program, *, ready: bool, seconds: float = 60.0) -> None:
         deadline = time.monotonic() + seconds
         with self.admin() as api:
             while True:
                 try:
-                    if api.health().ready or not ready:
+                    health = api.health()
+                    if health.ready or not (ready or "starting" in {one.reason for one in health.reasons}):
                         return
                     if time.monotonic() > deadline:
                         raise TimeoutError(f"the API is not ready: {api.health()}")

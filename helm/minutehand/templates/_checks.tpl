@@ -56,6 +56,12 @@
   "api.tls_cert_file" (printf $file "secrets.apiTls")
   "api.tls_key_file" (printf $file "secrets.apiTls")
   "api.tls_client_ca_file" "the probes of Kubernetes show no certificate; let a proxy in front ask callers for theirs"
+  "ops.tls_cert_file" (printf $file "secrets.nodeTls")
+  "ops.tls_key_file" (printf $file "secrets.nodeTls")
+  "ops.tls_client_ca_file" "the probes of Kubernetes show no certificate; the cluster's token is asked for anyway"
+  "cluster.tls_ca_file" (printf $file "secrets.nodeTls")
+  "cluster.tls_cert_file" "nodes of the chart ask for no certificate, as the probes of Kubernetes show none"
+  "cluster.tls_key_file" "nodes of the chart ask for no certificate, as the probes of Kubernetes show none"
   "ingest.ca_file" (printf $file "secrets.apiTls")
   "ingest.key" (printf $secret "secrets.ingestKey")
   "ingest.key_file" (printf $file "secrets.ingestKey")
@@ -91,6 +97,9 @@
 {{- end -}}
 {{- if and .cassandraTls.name (not .cassandraTls.ca) -}}
 {{- fail "secrets.cassandraTls.ca is empty: name the entry of that Secret with the authorities that sign Cassandra's certificates." -}}
+{{- end -}}
+{{- if and .nodeTls.name (not ($.Values.config.cluster | default dict).tls_server_name) -}}
+{{- fail "config.cluster.tls_server_name is empty, and secrets.nodeTls is given: say which name the nodes' certificate has, since their addresses change." -}}
 {{- end -}}
 {{- if and .traceCollector.name (not (or .traceCollector.authorization .traceCollector.ca)) -}}
 {{- fail "secrets.traceCollector names no entry: name the one with the authorization, the one with the authorities, or both." -}}

@@ -42,6 +42,10 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- ternary "https" "http" (not (empty .Values.secrets.apiTls.name)) -}}
 {{- end -}}
 
+{{- define "minutehand.nodeScheme" -}}
+{{- ternary "https" "http" (not (empty .Values.secrets.nodeTls.name)) -}}
+{{- end -}}
+
 {{/* Takes a dict of root and image. */}}
 {{- define "minutehand.image" -}}
 {{- if .image.digest -}}

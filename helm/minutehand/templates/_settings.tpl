@@ -58,6 +58,14 @@ and component; the result is a JSON list of dicts of volume, secret, and items (
 {{- $items = append $items (dict "key" $secrets.apiTls.key "path" "tls.key" "variable" "API_TLS_KEY_FILE") -}}
 {{- $files = append $files (dict "volume" "api-tls" "secret" $secrets.apiTls.name "items" $items) -}}
 {{- end -}}
+{{- if and (has .component (list "api" "node")) $secrets.nodeTls.name -}}
+{{- $items := list (dict "key" $secrets.nodeTls.ca "path" "ca.crt" "variable" "CLUSTER_TLS_CA_FILE") -}}
+{{- if eq .component "node" -}}
+{{- $items = append $items (dict "key" $secrets.nodeTls.cert "path" "tls.crt" "variable" "OPS_TLS_CERT_FILE") -}}
+{{- $items = append $items (dict "key" $secrets.nodeTls.key "path" "tls.key" "variable" "OPS_TLS_KEY_FILE") -}}
+{{- end -}}
+{{- $files = append $files (dict "volume" "node-tls" "secret" $secrets.nodeTls.name "items" $items) -}}
+{{- end -}}
 {{- if and (has .component (list "api" "node" "spark-application")) $secrets.keyRing.name -}}
 {{- $items := list (dict "key" $secrets.keyRing.file "path" "key-ring" "variable" "SECRETS_KEY_RING_FILE") -}}
 {{- $files = append $files (dict "volume" "key-ring" "secret" $secrets.keyRing.name "items" $items) -}}

@@ -10,13 +10,13 @@ from aiohttp.web_urldispatcher import UrlMappingMatchInfo
 from scheduler_service.api.app import PLAIN_CREATES
 from scheduler_service.api.http.connections import Connection, Connections
 from scheduler_service.api.http.endpoint import problem_response, request_id_of
-from scheduler_service.api.http.tls import FollowedContext, follow_files
 from scheduler_service.api.problems import problem
 from scheduler_service.api.services import ApiServices
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.runtime.descriptors import FEWEST, affordable_sockets
 from scheduler_service.runtime.listening import CannotListen
 from scheduler_service.runtime.logging import get_logger
+from scheduler_service.runtime.tls import FollowedContext, follow_server
 
 LINGER_SECONDS = 2.0
 """How long the rest of a refused body is read and discarded. Closing over unread bytes would reset the connection, and
@@ -55,7 +55,7 @@ class ApiServer:
     async def start(self) -> None:
         """Returns once it listens. Raises CannotListen, FilesUnusable."""
         settings = self._settings
-        tls = self._tls = follow_files(settings)
+        tls = self._tls = follow_server(settings, table="api")
         # The loop may accept the whole backlog in one turn, before `Connections.admit` sees any of it.
         affordable = affordable_sockets(settings.max_connections + settings.backlog) - settings.backlog
         limit = min(settings.max_connections, max(affordable, FEWEST))

@@ -14,12 +14,12 @@ from aiohttp import web
 
 from scheduler_service.api.http.endpoint import problem_response
 from scheduler_service.api.http.server import why_not_listening
-from scheduler_service.api.http.tls import follow_files
 from scheduler_service.api.problems import problem
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.runtime.health import Reason
 from scheduler_service.runtime.listening import CannotListen, OpsRunner, health_response
 from scheduler_service.runtime.randomness import Randomness
+from scheduler_service.runtime.tls import follow_server
 
 
 class StartingApi:
@@ -39,7 +39,7 @@ class StartingApi:
         settings = self._settings
         if settings.port == 0 or settings.share_port:
             return
-        tls = follow_files(settings)
+        tls = follow_server(settings, table="api")
         app = web.Application()
         app.router.add_get("/livez", self._say_live)
         app.router.add_get("/readyz", self._say_ready)

@@ -10,8 +10,8 @@ import aiohttp
 import pytest
 from structlog.testing import capture_logs
 
-from scheduler_service.api.http.tls import CERTIFICATE_LOOK_SECONDS
 from scheduler_service.runtime.files import FilesUnusable
+from scheduler_service.runtime.tls import CERTIFICATE_LOOK_SECONDS
 from tests.support.api import ApiHarness
 from tests.support.certificates import Authority
 
@@ -132,7 +132,7 @@ async def test_a_pair_that_does_not_fit_is_refused_once_and_the_old_one_kept(
             assert [await serial_shown(api, context) for _ in range(3)] == [first] * 3
             shutil.copy(tmp_path / "other/tls.key", tmp_path / "tls.key")
             assert await serial_shown(api, context) != first
-    (refused,) = [line for line in said if line["event"] == "certificate-refused"]
+    (refused,) = [line for line in said if line["event"] == "files-refused"]
     assert str(tmp_path / "tls.crt") in refused["reason"]
     assert "are no certificate and its key" in refused["reason"]
 
@@ -145,7 +145,7 @@ async def test_a_bad_certificate_is_logged_before_any_connection(tmp_path: Path,
             for _ in range(5):
                 api.clock.advance(CERTIFICATE_LOOK_SECONDS)
                 await serial_shown(api, trusting(authority))
-    assert sum(line["event"] == "certificate-refused" for line in said) == 1
+    assert sum(line["event"] == "files-refused" for line in said) == 1
 
 
 async def test_an_api_does_not_start_with_a_bad_pair(tmp_path: Path, authority: Authority) -> None:

@@ -240,7 +240,7 @@ async def test_a_file_that_is_no_ring_is_refused_at_the_start_and_does_no_harm_l
     with capture_logs() as said:
         assert bench.encryption.open(stored).secret == secret, "the keys that were read before stay in use"
         assert bench.encryption.generation == 0
-    assert [line["event"] for line in said] == ["key-ring-refused"]
+    assert [line["event"] for line in said] == ["files-refused"]
 
 
 async def test_a_client_with_a_secret_that_does_not_open_waits_until_it_does(bench: Bench) -> None:
@@ -291,7 +291,10 @@ async def test_a_locked_client_is_logged_once(bench: Bench) -> None:
             bench.clock.advance(UNLOCK_SECONDS)
         bench.ring.write_text(FIRST)
         await clients.refresh()
-    assert [(line["event"], line["client_id"]) for line in said] == [("client-locked", SHOP), ("client-unlocked", SHOP)]
+    assert [(line["event"], line["client_id"]) for line in said if "client_id" in line] == [
+        ("client-locked", SHOP),
+        ("client-unlocked", SHOP),
+    ]
 
 
 async def test_a_trial_call_is_not_sent_unsigned(bench: Bench) -> None:
@@ -345,4 +348,7 @@ async def test_rows_that_do_not_open_make_their_client_count_as_locked_for_a_whi
         bench.clock.advance(ROWS_LOCKED_SECONDS + 1)
         await clients.refresh()
         assert clients.locked == 0
-    assert [(line["event"], line["client_id"]) for line in said] == [("client-locked", SHOP), ("client-unlocked", SHOP)]
+    assert [(line["event"], line["client_id"]) for line in said if "client_id" in line] == [
+        ("client-locked", SHOP),
+        ("client-unlocked", SHOP),
+    ]
