@@ -1,33 +1,37 @@
 """What the books say: a day's balance minute by minute, usage by day, audits, and the forecast."""
 
+import math
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from aiohttp import web
 
-from scheduler_service.console.charts import Bars, svg
+from scheduler_service.console.charts import MOST_BARS, Bars, svg
 from scheduler_service.console.pages import Page
 
 ENDS: Final = ("delivered", "failed", "cancelled", "skipped", "open")
 USAGE_DAYS: Final = 14
 _WINDOWS: Final = {"hour": 60, "day": 24 * 60}
-_MINUTES_A_BAR: Final = {"hour": 1, "day": 10}
 
 
 async def show_books(page: Page) -> web.Response:
-    """The balance of the last hour or day, usage of two weeks, and the last audits."""
-    client = page.client()
-    window = page.query.get("window") if page.query.get("window") in _WINDOWS else "hour"
-    assert window is not None
-    now = _now(page)
-    balance = await _balance(page, now - timedelta(minutes=_WINDOWS[window]), now)
+    """The balance minute by minute of the last hour or day, or of one day; usage of two weeks, and the last audits."""
+    client, now = page.client(), _now(page)
+    day = day_of(page.query.get("day", ""))
+    window = page.query.get("window", "hour")
+    window = window if window in _WINDOWS else "hour"
+    end = now if day is None else day + timedelta(days=1)
+    start = end - timedelta(minutes=_WINDOWS[window]) if day is None else day
+    balance = await _balance(page, start, end)
     usage = await page.get(f"{client}/usage", {"from": f"{now - timedelta(days=USAGE_DAYS):%Y-%m-%d}"})
     audits = await page.get(f"{client}/audits", limit=10)
-    bars = balance_bars(balance, now, minutes=_WINDOWS[window], width=_MINUTES_A_BAR[window])
+    bars = balance_bars(balance, start, end)
     return page.render(
         "books.html",
-        window=window,
+        window=None if day else window,
+        day=day,
+        when=f"on {day:%-d %B %Y} (UTC)" if day else f"in the last {window}",
         bars=bars,
         picture=svg(bars),
         sums={name: sum(minute[name] for minute in balance) for name in ("accepted", *ENDS)},
@@ -63,39 +67,44 @@ async def show_forecast(page: Page) -> web.Response:
     return page.render("forecast.html", forecast=forecast, bars=bars, picture=svg(bars))
 
 
-def balance_bars(balance: list[Mapping[str, Any]], now: datetime, *, minutes: int, width: int) -> Bars:
-    """Pure. `width`: minutes a bar."""
-    first = now.replace(second=0, microsecond=0) - timedelta(minutes=minutes)
-    bars = [[0] * len(ENDS) for _ in range(minutes // width + 1)]
+def balance_bars(balance: list[Mapping[str, Any]], start: datetime, end: datetime) -> Bars:
+    """A bar for each minute. Pure."""
+    first = start.replace(second=0, microsecond=0)
+    starts = [first + timedelta(minutes=at) for at in range(math.ceil((end - first) / timedelta(minutes=1)))]
+    bars = [[0] * len(ENDS) for _ in starts]
     for one in balance:
-        at = int((datetime.fromisoformat(one["minute"]) - first).total_seconds() // 60) // width
+        at = (datetime.fromisoformat(one["minute"]) - first) // timedelta(minutes=1)
         if 0 <= at < len(bars):
-            for part, name in enumerate(ENDS):
-                bars[at][part] += one[name]
-    starts = [first + timedelta(minutes=at * width) for at in range(len(bars))]
+            bars[at] = [mine + one[name] for mine, name in zip(bars[at], ENDS, strict=True)]
     return Bars(
-        title=f"How the schedules of the last {minutes} minutes ended",
+        title=f"How the schedules due from {first:%d %b %H:%M} to {end:%d %b %H:%M} ended, minute by minute",
         names=ENDS,
-        labels=[f"{start:%H:%M}" for start in starts],
+        labels=[f"{one:%H:%M}" for one in starts],
         values=bars,
         marks=_marks(starts),
     )
 
 
-def forecast_bars(forecast: Mapping[str, Any], *, width: int = 10) -> Bars:
-    """Pure. The most calls of one minute in each ten, since a limit is one a minute."""
+def day_of(text: str) -> datetime | None:
+    """The start of a day in UTC; None: it is none. Pure."""
+    try:
+        return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def forecast_bars(forecast: Mapping[str, Any]) -> Bars:
+    """A bar for each minute. Pure."""
     start, end = (datetime.fromisoformat(forecast[name]) for name in ("from", "to"))
-    count = max(int((end - start).total_seconds() // 60 // width), 1)
-    bars = [[0, 0] for _ in range(count)]
+    starts = [start + timedelta(minutes=at) for at in range(max((end - start) // timedelta(minutes=1), 1))]
+    bars = [[0, 0] for _ in starts]
     for run in forecast["runs"]:
-        began = int((datetime.fromisoformat(run["from"]) - start).total_seconds() // 60)
+        began = (datetime.fromisoformat(run["from"]) - start) // timedelta(minutes=1)
         for offset, (rows, fires) in enumerate(zip(run["rows"], run["fires"], strict=True)):
-            at = (began + offset) // width
-            if 0 <= at < count and rows + fires > sum(bars[at]):
-                bars[at] = [rows, fires]
-    starts = [start + timedelta(minutes=at * width) for at in range(count)]
+            if 0 <= began + offset < len(bars):
+                bars[began + offset] = [rows, fires]
     return Bars(
-        title="Calls foreseen, the most of one minute in each ten",
+        title="Calls foreseen, minute by minute",
         names=("stored schedules", "fires of crons"),
         colours=("delivered", "skipped"),
         labels=[f"{one:%d %b %H:%M}" for one in starts],
@@ -106,9 +115,9 @@ def forecast_bars(forecast: Mapping[str, Any], *, width: int = 10) -> Bars:
 
 
 def _marks(starts: list[datetime]) -> list[tuple[int, str]]:
-    """About eight labels below a picture."""
-    every = max(len(starts) // 8, 1)
-    return [(at, f"{start:%H:%M}") for at, start in enumerate(starts) if at % every == 0]
+    """A label each ten minutes below an hour, or two hours below a day."""
+    every = 10 if len(starts) <= MOST_BARS else 120
+    return [(at, f"{start:%H:%M}") for at, start in enumerate(starts) if (start.hour * 60 + start.minute) % every == 0]
 
 
 def _now(page: Page) -> datetime:

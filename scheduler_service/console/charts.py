@@ -12,6 +12,8 @@ from markupsafe import Markup, escape
 
 CHART_WIDTH: Final = 720
 HEIGHT: Final = 160
+MOST_BARS: Final = 200
+"""Of so many, each has its own title; of more, their parts are areas."""
 _BELOW: Final = 18
 _ROOM: Final = HEIGHT - _BELOW - 6
 
@@ -48,24 +50,61 @@ class Bars:
 
 
 def svg(bars: Bars) -> Markup:
-    """A picture that is as wide as its room, 720 to 160."""
+    """A picture of 720 to 160, or as wide as it has bars: it is never shown smaller, so that its words stay legible."""
     count = max(len(bars.values), 1)
-    step = CHART_WIDTH / count
+    wide = max(CHART_WIDTH, count)
+    step = wide / count
     width = max(step * 0.8, min(step, 1.0))
-    parts = [f'<svg class="chart" viewBox="0 0 {CHART_WIDTH} {HEIGHT}" role="img" aria-label="{escape(bars.title)}">']
-    for at, bar in enumerate(bars.values):
-        parts += _stack(bars, bar, at * step + (step - width) / 2, width, at)
+    long = " long" if wide > CHART_WIDTH else ""
+    size = f'viewBox="0 0 {wide} {HEIGHT}" role="img"'
+    parts = [f'<svg class="chart{long}" {size} aria-label="{escape(bars.title)}">']
+    if count > MOST_BARS:
+        parts += _areas(bars, step)
+    else:
+        for at, bar in enumerate(bars.values):
+            parts += _stack(bars, bar, at * step + (step - width) / 2, width, at)
     if bars.line is not None and bars.line[1] <= bars.top:
         y = HEIGHT - _BELOW - bars.line[1] / bars.top * _ROOM
-        parts.append(f'<line class="limit" x1="0" x2="{CHART_WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(
-            f'<text x="{CHART_WIDTH}" y="{max(y - 3, 10):.1f}" text-anchor="end">{escape(bars.line[0])}</text>'
-        )
-    parts.append(f'<line class="ground" x1="0" x2="{CHART_WIDTH}" y1="{HEIGHT - _BELOW}" y2="{HEIGHT - _BELOW}"/>')
+        parts.append(f'<line class="limit" x1="0" x2="{wide}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(f'<text x="{wide}" y="{max(y - 3, 10):.1f}" text-anchor="end">{escape(bars.line[0])}</text>')
+    parts.append(f'<line class="ground" x1="0" x2="{wide}" y1="{HEIGHT - _BELOW}" y2="{HEIGHT - _BELOW}"/>')
     for at, text in bars.marks:
-        x = min(max((at + 0.5) * step, 14), CHART_WIDTH - 14)
+        x = min(max((at + 0.5) * step, 16), wide - 16)
         parts.append(f'<text x="{x:.1f}" y="{HEIGHT - 4}" text-anchor="middle">{escape(text)}</text>')
     return Markup("".join([*parts, "</svg>"]))  # noqa: S704 - all texts are escaped above
+
+
+def _areas(bars: Bars, step: float) -> list[str]:
+    """Many bars as one path for each part. Neighbours of one height are one piece."""
+    pieces: list[list[str]] = [[] for _ in bars.names]
+    last: list[tuple[float, float, float, float] | None] = [None] * len(bars.names)
+
+    def end(part: int) -> None:
+        if (piece := last[part]) is not None:
+            x, width, low, high = piece
+            pieces[part].append(f"M{x:.4g} {low:.4g}V{high:.4g}h{width:.4g}V{low:.4g}z")
+            last[part] = None
+
+    for at, bar in enumerate(bars.values):
+        y = float(HEIGHT - _BELOW)
+        for part, value in enumerate(bar):
+            low, y = y, y - value / bars.top * _ROOM
+            # What is there is seen, however little it is.
+            shape = (low, min(y, low - 0.75))
+            before = last[part]
+            if value and before is not None and before[2:] == shape:
+                last[part] = (before[0], before[1] + step, *shape)
+                continue
+            end(part)
+            if value:
+                last[part] = (at * step, step, *shape)
+    for part in range(len(bars.names)):
+        end(part)
+    return [
+        f'<path class="of-{bars.colours[part]}" d="{"".join(found)}"><title>{escape(bars.names[part])}</title></path>'
+        for part, found in enumerate(pieces)
+        if found
+    ]
 
 
 def _stack(bars: Bars, bar: Sequence[int], x: float, width: float, at: int) -> list[str]:
