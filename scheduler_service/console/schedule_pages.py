@@ -1,5 +1,6 @@
 """A client's schedules: find them, see what became of one and why, call it again, cancel or reschedule it."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -57,7 +58,7 @@ async def show_schedule(page: Page) -> web.Response:
 
 
 async def _schedule(page: Page, *, sent: Any = None) -> web.Response:
-    """`sent`: the request that a call makes, which was asked for; None: it is masked."""
+    """`sent`: the request that a call makes, which was asked for; None: it is masked, and so are answers."""
     path = _operation(page)
     schedule = await page.get(path)
     story = await page.get(f"{path}:explain")
@@ -67,10 +68,17 @@ async def _schedule(page: Page, *, sent: Any = None) -> web.Response:
         schedule=schedule,
         story=story,
         attempts=attempts["items"],
+        hidden=any(has_answer(one) for one in attempts["items"]),
         sent=sent or masked(schedule["callback"]),
         shown=sent is not None,
         why=REASONS.get(schedule["reason"] or ""),
     )
+
+
+def has_answer(attempt: Mapping[str, Any]) -> bool:
+    """Whether a body of its receiver is kept: of its answer, or beside its word. Pure."""
+    word = attempt["acknowledgement"]
+    return bool(attempt["status"] and attempt["excerpt"]) or bool(word and word["data"] is not None)
 
 
 async def _show_sent(page: Page) -> web.StreamResponse:
