@@ -31,9 +31,11 @@ async def list_destinations(page: Page) -> web.Response:
 async def show_destination(page: Page) -> web.Response:
     destination = await page.get(_operation(page))
     name = destination["name"]
-    crons = await page.get(f"{page.client()}/crons", limit=CRONS_SEARCHED)
-    subscriptions = await page.get(f"{page.client()}/subscriptions")
-    waiting = await page.get(f"{page.client()}/schedules:count", destination=name, state="scheduled")
+    crons, subscriptions, waiting = await asyncio.gather(
+        page.get(f"{page.client()}/crons", limit=CRONS_SEARCHED),
+        page.get(f"{page.client()}/subscriptions"),
+        page.get(f"{page.client()}/schedules:count", destination=name, state="scheduled"),
+    )
     return page.render(
         "destination.html",
         destination=destination,
