@@ -7,8 +7,14 @@ from aiohttp import web
 
 from scheduler_service.console.operations import OperationRefused, part
 from scheduler_service.console.pages import Page
+from scheduler_service.domain.ids import DAY_MS, HOUR_MS, MINUTE_MS
+from scheduler_service.domain.instants import format_instant
 
 BACKLOGS_READ: Final = 100
+LATEST_MS: Final = (5 * MINUTE_MS, HOUR_MS, DAY_MS)
+"""Windows in which failures are sought."""
+LETTERS_READ: Final = 200
+LETTERS_SHOWN: Final = 10
 CLIENTS_A_PAGE: Final = 100
 ORDERS: Final = {
     "": "id",
@@ -105,8 +111,25 @@ async def register_client(page: Page) -> web.Response:
 async def show_client(page: Page) -> web.Response:
     client = page.client()
     backlog = await page.get(f"{client}/backlog")
-    dead = await page.get(f"{client}/dead-letters", limit=10, acknowledged="false")
-    return page.render("client.html", client=await _settings(page), backlog=backlog, dead=dead["items"])
+    dead = await _latest_failures(page)
+    return page.render("client.html", client=await _settings(page), backlog=backlog, dead=dead)
+
+
+async def _latest_failures(page: Page) -> list[Any]:
+    """The newest first. A window is listed from its start, so the narrowest one that has any is read."""
+    listed: Any = {"items": []}
+    for age in LATEST_MS:
+        since = format_instant(page.context.services.clock.wall_ms() - age)
+        listed = await page.get(
+            f"{page.client()}/dead-letters",
+            {"from": since},
+            limit=LETTERS_READ,
+            acknowledged="false",
+            shown=age == LATEST_MS[0],
+        )
+        if listed["items"]:
+            break
+    return list(reversed(listed["items"]))[:LETTERS_SHOWN]
 
 
 async def _settings(page: Page) -> Any:

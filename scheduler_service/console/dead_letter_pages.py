@@ -9,13 +9,15 @@ from aiohttp import web
 from scheduler_service.console.forms import given, instant_of
 from scheduler_service.console.operations import OperationRefused
 from scheduler_service.console.pages import Page
-from scheduler_service.domain.ids import DAY_MS
+from scheduler_service.domain.ids import DAY_MS, HOUR_MS, MINUTE_MS
 from scheduler_service.domain.instants import format_instant
 
 FILTERS: Final = ("from", "to", "host", "destination", "status", "reason", "error", "label")
 """Those that the list has and the acts on all."""
 WINDOW: Final = ("from", "to")
 ACKNOWLEDGED: Final = ("false", "true", "any")
+RECENT: Final = (("5 minutes", 5 * MINUTE_MS), ("hour", HOUR_MS), ("24 hours", DAY_MS))
+"""Windows that are chosen by a click: a list begins at the start of its window."""
 PER_PAGE: Final = 50
 LETTERS_AT_ONCE: Final = 1000
 """Letters that one press of a button reaches."""
@@ -54,6 +56,7 @@ async def list_dead_letters(page: Page) -> web.Response:
     except OperationRefused as refused:
         error = refused
     chosen: dict[str, str] = {**filters, **window}
+    kept = {**given(filters, [name for name in FILTERS if name not in WINDOW]), "acknowledged": acknowledged}
     return page.render(
         "dead_letters.html",
         status=error.status if error else 200,
@@ -61,6 +64,7 @@ async def list_dead_letters(page: Page) -> web.Response:
         error=error,
         filters=filters,
         chosen=chosen,
+        recent=[(text, urlencode({"from": _since(page, age), **kept})) for text, age in RECENT],
         acknowledged=acknowledged,
         choices=ACKNOWLEDGED,
         at_once=LETTERS_AT_ONCE,
@@ -68,6 +72,10 @@ async def list_dead_letters(page: Page) -> web.Response:
             {**given(chosen, FILTERS), "acknowledged": acknowledged, "cursor": listed["next_cursor"] or ""}
         ),
     )
+
+
+def _since(page: Page, age_ms: int) -> str:
+    return format_instant(page.context.services.clock.wall_ms() - age_ms)
 
 
 async def act_on_dead_letters(page: Page) -> web.Response:
