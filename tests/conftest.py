@@ -24,7 +24,7 @@ if (worker := os.environ.get("PYTEST_XDIST_WORKER")) is not None:
     # No port that one worker has found free is taken by another before it is used.
     machine.CHOICE = machine.CHOICE[int(worker.removeprefix("gw")) :: int(os.environ["PYTEST_XDIST_WORKER_COUNT"])]
 
-pytest_plugins = ["tests.support.cassandra", "tests.support.kafka"]
+pytest_plugins = ["tests.support.cassandra", "tests.support.figures", "tests.support.kafka"]
 
 TESTS = Path(__file__).parent
 

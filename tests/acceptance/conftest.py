@@ -5,7 +5,7 @@ kill what others need, share one worker (`PUNCTUAL`), so that no two of them run
 last to end: a test that needs neither does not belong to it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,7 +31,6 @@ LONG = (
     "test_pages.py",
 )
 """Files whose tests take minutes: if begun last, they would run alone."""
-FIGURES = "figures"
 
 
 def _exists(listed: str) -> bool:
@@ -68,20 +67,6 @@ class Turns(LoadScopeScheduling):
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Turns:
     return Turns(config, log)
-
-
-@pytest.fixture
-def show(record_property: Callable[[str, object], None]) -> Callable[..., None]:
-    """Prints lines of measured figures at the end of the run, also from an xdist worker, whose output is not shown."""
-    return lambda *lines: record_property(FIGURES, "\n".join(lines))
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    for report in (*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")):
-        for name, figures in report.user_properties if report.when == "call" else ():
-            if name == FIGURES:
-                terminalreporter.write_sep("-", report.nodeid)
-                terminalreporter.write_line(figures)
 
 
 @pytest.fixture

@@ -2,18 +2,15 @@
 
 import contextlib
 import json
-import os
 import re
 import signal
 import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from typing import IO, Any
+from typing import Any
 
 import httpx
 import pytest
@@ -21,36 +18,16 @@ import pytest
 from minutehand.local.demo.files import DemoDirectory
 from minutehand.local.settings import FIRST_COMPILER
 from minutehand.processes.identity import ProcessIdentity, identify, is_alive
-from minutehand.processes.programs import clean_environment
 from minutehand.profiles import read_profiles
 from tests.bench.cpu import cpu_seconds
+from tests.support.demos import START_SECONDS, demo
 
 KEYS = {"api_url", "admin_key", "client_id", "client_key", "signing_secret", "receiver_url", "pids"}
-START_SECONDS = 300.0
-"""As long as a start itself waits for its parts: 180 s for Cassandra, 60 s for the API and 60 s for the nodes."""
 START_CPU = 20.0
 """What all processes compute until demo.json is there, in starts of a node: 12 to 15 of them, on machines of any speed
 and under any load, which change CPU seconds by half."""
 GONE_SECONDS = 15.0
 ROOT = Path(__file__).parents[2]
-
-
-@contextmanager
-def demo(directory: Path, *arguments: str, output: IO[str] | int = subprocess.PIPE) -> Iterator[subprocess.Popen[str]]:
-    """A running `minutehand demo`, killed at the end if it still runs. `output`: where it prints."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "minutehand", "demo", "--dir", str(directory), "--heap-mb", "512", *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=clean_environment(os.environ),
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def await_state(directory: Path, process: subprocess.Popen[str]) -> dict[str, Any]:

@@ -1,14 +1,12 @@
 """Every line of the pages for users runs as it is printed, against a demo and with the variables that it prints."""
 
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from tests.acceptance.test_demo import START_SECONDS, demo
+from tests.support.demos import Running, invited
 from tests.support.pages import INTERRUPTED, ROOT, blocks, run_python, run_shell
 
 SHOWN = {
@@ -61,28 +59,9 @@ TOLD_SECONDS = 170.0
 the end of its minute."""
 
 
-class Running(NamedTuple):
-    """`variables`: those of the lines that begin with `export`. `log`: all that the demo prints."""
-
-    variables: dict[str, str]
-    log: Path
-
-    def await_line(self, pattern: str, *, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        while re.search(pattern, said := self.log.read_text(encoding="utf-8")) is None:
-            assert time.monotonic() < deadline, f"the demo does not say {pattern}:\n{said}"
-            time.sleep(0.2)
-
-
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    directory = tmp_path_factory.mktemp("pages")
-    found = Running({}, directory / "demo.log")
-    with found.log.open("w", encoding="utf-8") as output, demo(directory / "demo", output=output):
-        found.await_line("The next demo goes on with", seconds=START_SECONDS)
-        found.variables.update(
-            re.findall(r"^  export (\w+)=(.*)$", found.log.read_text(encoding="utf-8"), re.MULTILINE)
-        )
+    with invited(tmp_path_factory.mktemp("pages")) as found:
         yield found
 
 
