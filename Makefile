@@ -92,7 +92,7 @@ charts: $(DEV) ## Render the Helm chart, check it and the image recipe
 acceptance: $(SPARK) ## Run whole processes against a real Cassandra
 	@$(PYTEST) tests/acceptance --numprocesses 3 --no-loadscope-reorder $(ARGS)
 
-console: $(DEV) ## Look at the console with a real browser, against a real Cassandra (needs Chromium, else it is skipped and says so)
+console: $(DEV) ## Look at the console of a demo with a real browser (needs Chromium, else it is skipped and says so)
 	@$(PYTEST) tests/console $(ARGS)
 
 typescript: $(DEV) ## Compile and run the TypeScript SDK and its samples (needs Node.js, else it is skipped and says so)

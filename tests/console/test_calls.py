@@ -1,4 +1,4 @@
-"""What a newcomer does without a manual: find why a call failed, call it again, pause its destination."""
+"""One call: why it failed, calling it again, its destination, what is sent, another time, its end."""
 
 import re
 
@@ -6,9 +6,6 @@ from playwright.sync_api import Browser, expect
 
 from tests.console.conftest import Shop
 from tests.support.chromium import PHONE, Screen, tab
-
-TAKEN_OVER_MS = 60_000.0
-"""Within this, the cluster's page says that a node is gone; usually within 15 s."""
 
 
 def find_and_call_again(browser: Browser, shop: Shop, screen: Screen, *, scripts: bool) -> None:
@@ -66,18 +63,3 @@ def test_a_schedule_is_found_by_its_own_key_and_rescheduled_and_cancelled(browse
         expect(one.page.get_by_role("status")).to_contain_text("new time")
         one.act("Cancel")
         expect(one.page.get_by_role("heading", level=1)).to_contain_text("cancelled")
-
-
-def test_one_node_is_killed_meanwhile(browser: Browser, shop: Shop) -> None:
-    """The console goes on, the cluster's page tells by itself, and calls are made by the other node."""
-    with tab(browser, shop.url) as one:
-        one.log_in(shop.cluster.admin_key)
-        expect(one.page.get_by_role("row", name=re.compile("two"))).to_contain_text("live")
-        shop.cluster.programs.pop("two").kill()
-        failed = shop.fail()
-        expect(one.page.get_by_role("row", name=re.compile("two"))).to_contain_text("dead", timeout=TAKEN_OVER_MS)
-        one.open(f"/console/clients/shop/schedules/{failed}")
-        one.act("Call again")
-        expect(one.page.get_by_role("status")).to_contain_text("called again")
-        shop.settled(failed, "failed")
-    shop.cluster.start_node("two")

@@ -22,6 +22,15 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
+_COUNT_SHIFTS = """
+window.shifts = [];
+new PerformanceObserver((seen) => {
+  for (const one of seen.getEntries()) {
+    const moved = one.sources?.map((source) => source.node?.outerHTML?.slice(0, 100) ?? source.node?.textContent);
+    window.shifts.push([one.value, String(moved)]);
+  }
+}).observe({ type: "layout-shift", buffered: true });
+"""
 _GRAVE = ("serious", "critical")
 
 Scheme = Literal["light", "dark"]
@@ -64,6 +73,30 @@ class Tab:
         """Open an act's menu, in which its consequence is said, and confirm it."""
         self.page.locator("summary", has_text=menu).click()
         self.page.get_by_role("button", name=menu, exact=True).click()
+
+    def reach(self, text: str, *, within: int = 60) -> None:
+        """Go on by the Tab key until what has the keyboard says this."""
+        for _ in range(within):
+            self.page.keyboard.press("Tab")
+            if text in self.focused:
+                return
+        raise AssertionError(f"{text!r} is not reached by {within} presses of Tab")
+
+    @property
+    def focused(self) -> str:
+        """What has the keyboard: the text of a link or a button, else its name."""
+        return str(
+            self.page.evaluate(
+                "one => one.matches('a, button, summary') ? one.textContent.trim() : one.name || ''",
+                self.page.evaluate_handle("document.activeElement"),
+            )
+        )
+
+    @property
+    def shifts(self) -> list[tuple[float, str]]:
+        """By how much what was drawn has moved on this page, as browsers measure it, and what it was."""
+        self.page.screenshot()  # so that everything is drawn
+        return [(value, moved) for value, moved in self.page.evaluate("window.shifts")]
 
     @property
     def sideways(self) -> int:
@@ -109,6 +142,7 @@ def tab(
     )
     context.set_default_timeout(20_000)
     try:
+        context.add_init_script(_COUNT_SHIFTS)
         page = context.new_page()
         made = Tab(page, base_url)
         page.on("pageerror", lambda error: made.faults.append(str(error)))
