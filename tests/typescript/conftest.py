@@ -32,7 +32,8 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
         installed = ensure_node(TYPESCRIPT_FILES)
     except GeneratorsUnavailable as error:
         pytest.skip(f"the TypeScript SDK was NOT tried: {error}")
-    copy = tmp_path_factory.mktemp("typescript") / "minutehand"
+    copy = tmp_path_factory.mktemp("sdk") / "typescript"
+    shutil.copy(TYPESCRIPT_FILES.parent / "webhook_vectors.json", copy.parent)
     shutil.copytree(TYPESCRIPT_FILES, copy, ignore=shutil.ignore_patterns(*NOT_IN_GIT))
     (copy / "node_modules").symlink_to(installed / "node_modules")
     asyncio.run(run("npm", "run", "--silent", "build", cwd=copy))
