@@ -302,11 +302,15 @@ export interface CallbackUpdate {
   flow_parallelism?: number | null;
 }
 
-/** A client's first attempts within the last minute, and how late they began on average. */
+/**
+ * A client's first attempts within the last minute, how late they began on average, and how many attempts failed,
+ * retries among them. Nodes of older versions do not count the last.
+ */
 export interface CallingClient {
   client_id: string;
   calls: number;
   mean_late_seconds: number;
+  failed_attempts: number;
 }
 
 /**
