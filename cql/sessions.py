@@ -1,5 +1,7 @@
 """The table `console_sessions`."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from cql.connection import Connection
@@ -22,13 +24,21 @@ class CqlSessionStore:
         await self._connection.write("console_sessions.insert", values)
 
     async def read_session(self, token_hash: bytes) -> Session | None:
-        for owner, created_at, expires_at in await self._connection.select("console_sessions.read", (token_hash,)):
-            try:
-                return Session(token_hash, _decode(owner or ""), UnixMillis(created_at), UnixMillis(expires_at))
-            except msgspec.DecodeError:
-                # A later version began it in a way that this one can't judge.
-                return None
+        for row in await self._connection.select("console_sessions.read", (token_hash,)):
+            return _session(token_hash, *row)
         return None
+
+    async def list_sessions(self) -> Sequence[Session]:
+        rows = await self._connection.select("console_sessions.list", ())
+        return [session for row in rows if (session := _session(*row)) is not None]
 
     async def delete_session(self, token_hash: bytes) -> None:
         await self._connection.write("console_sessions.delete", (token_hash,))
+
+
+def _session(token_hash: bytes, owner: str | None, created_at: int, expires_at: int) -> Session | None:
+    """None: a later version began it in a way that this one can't judge."""
+    try:
+        return Session(token_hash, _decode(owner or ""), UnixMillis(created_at), UnixMillis(expires_at))
+    except msgspec.DecodeError:
+        return None

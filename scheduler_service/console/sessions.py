@@ -52,6 +52,11 @@ class LoginPages:
         return response
 
     async def log_out(self, page: Page) -> web.Response:
+        """Act `everywhere`: the sessions of this key or person in other browsers end, too."""
+        token = self.cookies.token_of(page.context.request)
+        if page.form.get("act") == "everywhere" and token is not None:
+            ended = await page.context.services.sessions.end_all(token)
+            page.context.log("console-logout-everywhere", principal=page.visitor.principal.name, sessions=ended)
         await self._end_earlier(page.context)
         response = redirect(LOGIN)
         self.cookies.take_token(response)

@@ -51,7 +51,7 @@ async def _settings(
         lower={
             name: client["settings"][name]
             for name, value in client["stored_settings"].items()
-            if client["settings"][name] != value
+            if value is not None and client["settings"][name] != value
         },
     )
 

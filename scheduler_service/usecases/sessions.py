@@ -3,7 +3,7 @@
     begin     a key, or a person of the OpenID provider -> a token of 256 random bits; its hash is stored, with the
               id of the key, or who the person is
     each page a token -> the principal of that key or person, if the session has not ended and they are good now
-    end       the row is deleted
+    end       the row is deleted, or those of all sessions of the same key or person
 
 A session may do what its key may, no more and no longer: a key that expires or is revoked ends its sessions within the
 five seconds in which it ends itself (`authenticate.Catalog`). The key itself is stored nowhere. No other route of the
@@ -103,6 +103,18 @@ class Sessions:
         """Repeatable. Raises StoreUnavailable."""
         await self._store.delete_session(_hash(token))
 
+    async def end_all(self, token: str) -> int:
+        """End this session and all others that were begun with the same key, or by the same person. Returns how many
+        there were. Repeatable. Raises StoreUnavailable."""
+        mine = await self._store.read_session(_hash(token))
+        if mine is None:
+            return 0
+        same = [one for one in await self._store.list_sessions() if _identity(one.owner) == _identity(mine.owner)]
+        # The own one comes last, so that a repeat goes on where an earlier request failed.
+        for one in sorted(same, key=lambda one: one.token_hash == mine.token_hash):
+            await self._store.delete_session(one.token_hash)
+        return len(same)
+
     async def _principal(self, owner: Owner, token: str) -> Principal | None:
         match owner:
             case OfKey(key_id):
@@ -125,6 +137,16 @@ class Sessions:
 
     def _proof(self, token: str) -> bytes:
         return hmac.digest(self._authenticate.admin_hash, token.encode(), "sha256")
+
+
+def _identity(owner: Owner) -> tuple[str, ...]:
+    match owner:
+        case OfKey(key_id):
+            return ("key", key_id)
+        case OfConfiguredKey():
+            return ("configured",)
+        case OfOidc(issuer, subject):
+            return ("oidc", issuer, subject)
 
 
 def _hash(token: str) -> bytes:

@@ -43,6 +43,17 @@ async def test_an_ended_session_is_gone_and_no_other(storage: Storage) -> None:
     assert await storage.sessions.read_session(other.token_hash) == other
 
 
+async def test_all_sessions_are_listed_that_can_be_judged(storage: Storage) -> None:
+    one, other, later = session(), session(OfOidc("https://login.example", "a", ())), session()
+    for each in (one, other):
+        await storage.sessions.insert_session(each)
+    values = (later.token_hash, '{"type": "later"}', later.created_at, later.expires_at, 3_600)
+    await storage.connection.write("console_sessions.insert", values)
+    listed = {each.token_hash: each for each in await storage.sessions.list_sessions()}
+    assert (listed[one.token_hash], listed[other.token_hash]) == (one, other)
+    assert later.token_hash not in listed
+
+
 @pytest.mark.parametrize(("milliseconds", "seconds"), [(8 * 3_600_000, 8 * 3600), (1_500, 2), (1, 1), (0, 1)])
 async def test_the_store_forgets_a_session_when_it_has_expired(
     storage: Storage, milliseconds: int, seconds: int

@@ -226,6 +226,22 @@ async def test_logging_out_ends_the_session_in_the_store_too(api: ApiHarness, wi
     assert (again.status, again.location) == (303, LOGIN + "?next=%2Fconsole%2Fcluster")
 
 
+async def test_logging_out_everywhere_ends_the_sessions_of_the_same_key_only(
+    api: ApiHarness, wire: Wire, key: str
+) -> None:
+    mine, elsewhere, operators = await wire.session(key), await wire.session(key), await wire.session()
+    page = await wire.send("GET", SCHEDULES, cookie=mine)
+    form = {"form_token": form_token(page), "act": "everywhere"}
+    assert (await wire.send("POST", "/console/logout", cookie=mine, form=form)).location == LOGIN
+    for cookie, status in ((mine, 303), (elsewhere, 303), (operators, 200)):
+        assert (await wire.send("GET", SCHEDULES, cookie=cookie)).status == status
+    second = await wire.session()
+    page = await wire.send("GET", SCHEDULES, cookie=second)
+    form = {"form_token": form_token(page), "act": "everywhere"}
+    await wire.send("POST", "/console/logout", cookie=second, form=form)
+    assert api.connection.rows("console_sessions") == []
+
+
 async def test_a_revoked_key_ends_the_session(api: ApiHarness, wire: Wire, key: str) -> None:
     cookie = await wire.session(key)
     assert (await wire.send("GET", SCHEDULES, cookie=cookie)).status == 200

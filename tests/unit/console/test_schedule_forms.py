@@ -145,7 +145,7 @@ async def test_what_is_wrong_is_said_at_the_fields_and_what_was_typed_stays(
     shown = await manager.submit(shown, form, **typed)
     assert (shown.status, 'id="w-due"' in shown.source) == (422, True)
     previewed = await manager.submit(shown, shown.form(due="soon"), act="preview", due="in 2 h")
-    assert "2026-11-21T11:30:00.000Z" in previewed.text
+    assert "Sat 21 Nov 2026 11:30 UTC" in previewed.text
     assert (await api.send("GET", SCHEDULES, key=key)).json["items"] == []
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.ids import ClientId, UnixMillis
-from scheduler_service.domain.sessions import SESSION_MS
+from scheduler_service.domain.sessions import SESSION_MS, OfOidc, Rights
 from scheduler_service.usecases.authenticate import Authenticate, Principal, Unauthenticated
 from scheduler_service.usecases.sessions import Sessions
 from tests.support.api import ADMIN_KEY, NOW, ApiHarness, SeededRandomness
@@ -146,6 +146,25 @@ async def test_a_deleted_clients_sessions_end(world: ApiHarness) -> None:
     assert await world.services.sessions.find(begun.token) is not None
     await world.services.clients.delete(SHOP)
     assert await world.services.sessions.find(begun.token) is None
+
+
+async def test_all_sessions_of_a_person_are_ended_and_of_no_other(world: ApiHarness) -> None:
+    rights = Rights("https://login.example", administrators=("ops",), clients={})
+    services = world.services
+    sessions = Sessions(
+        store=world.storage.sessions,
+        authenticate=services.authenticate,
+        clock=world.clock,
+        randomness=SeededRandomness(2),
+        rights=rights,
+    )
+    people = [OfOidc("https://login.example", name, ("ops",)) for name in ("a", "a", "b")]
+    mine, elsewhere, others = [(await sessions.begin_for(one)).token for one in people]
+    configured = (await sessions.begin(ADMIN_KEY)).token
+    assert await sessions.end_all(mine) == 2
+    assert await sessions.end_all(mine) == 0
+    found = [await sessions.find(token) is not None for token in (mine, elsewhere, others, configured)]
+    assert found == [False, False, True, True]
 
 
 async def test_another_configured_key_ends_the_sessions_of_the_one_before(world: ApiHarness) -> None:
