@@ -15,4 +15,4 @@ class MetricsPort(SidePort):
         self._exposition = exposition
 
     async def _show(self, request: web.Request) -> web.Response:
-        return web.Response(body=self._exposition.page(), headers={"Content-Type": CONTENT_TYPE})
+        return web.Response(body=await self._exposition.page(), headers={"Content-Type": CONTENT_TYPE})

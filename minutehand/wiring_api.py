@@ -35,6 +35,7 @@ from scheduler_service.runtime.late_bound import LateBound
 from scheduler_service.runtime.lifecycle import Service, Tasks
 from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.metrics import Count, Metrics
+from scheduler_service.runtime.metrics_pages import SharedPage
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.runtime.timekeeper import Timekeeper
 from scheduler_service.runtime.tls import follow_caller
@@ -112,7 +113,7 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
             audits=audits,
         )
         exposition = _exposition(shown, storage.metrics, export, max_age_seconds=api.metrics_max_age_seconds)
-        listeners = _listeners(settings.health, api, settings.console, services, exposition)
+        listeners = _listeners(settings.health, api, settings.console, services, exposition, clock=clock)
         parts_of_it: tuple[Service, ...] = (members, hints, audits, *listeners)
         for early_one in early:
             await early_one.stop()
@@ -181,6 +182,8 @@ def _listeners(
     console: ConsoleSettings,
     services: ApiServices,
     exposition: Exposition,
+    *,
+    clock: Clock,
 ) -> Iterator[Service]:
     """The process's listeners: its health, its metrics where they have a port of their own, and the API,
     last of all, when everything behind it runs."""
@@ -188,7 +191,13 @@ def _listeners(
     yield from told_health(settings, live=health.heartbeat.reasons, ready=health.unready)
     if api.metrics_port is not None:
         yield MetricsPort(exposition, host=api.host, port=api.metrics_port)
-    app = build_app(services=services, settings=api, exposition=exposition, wires=console_wire(console, api))
+    shared = None
+    if api.metrics_socket is not None:
+        age = api.metrics_max_age_seconds
+        yield (shared := SharedPage(api.metrics_socket, exposition, clock=clock, max_age_seconds=age))
+    app = build_app(
+        services=services, settings=api, exposition=exposition, shared=shared, wires=console_wire(console, api)
+    )
     yield ApiServer(app, services=services, settings=api)
 
 

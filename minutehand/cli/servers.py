@@ -33,7 +33,7 @@ def api(
             "--processes",
             min=1,
             max=256,
-            help="Processes to run here behind one port. /metrics shows the one that accepts the connection.",
+            help="Processes to run here behind one port. /metrics shows them all, by the label `process`.",
         ),
     ] = 1,
 ) -> None:

@@ -1,10 +1,10 @@
 """Several processes of one program under one command: common preconditions are checked once, then all are started.
 
 APIs share one port: the kernel spreads connections over them (SO_REUSEPORT). Each is a whole API with its own caches,
-hints and metrics, so `/readyz` and `/metrics` answer for the process that accepted the connection (with
-`api.metrics_port`, each process has a port for metrics); `minutehand.processes.health` answers for all of them. The
-parent keeps the port bound without listening, so that port 0 means one and the same for all, and no program that wants
-the port exclusively can take it.
+hints and metrics. `/readyz` answers for the process that accepted the connection, `minutehand.processes.health` for all
+of them. `/metrics` shows all of them, whichever is asked (`runtime.metrics_pages`); with `api.metrics_port`, each
+process has a port for metrics and shows its own there. The parent keeps the port bound without listening, so that
+port 0 means one and the same for all, and no program that wants the port exclusively can take it.
 
 Not guaranteed: a connection that the kernel gave to a process just before it stopped may be reset before its first
 request is read.
@@ -14,6 +14,7 @@ Nodes are members each, with their own names and ports.
 
 import os
 import socket
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -74,21 +75,25 @@ class _Check:
             self.passed = stop.failure is None
 
 
-def api_works(settings: ApiSettings, *, port: int, processes: int, config: Path | None) -> Sequence[Work]:
-    """One API process each, sharing `port` whatever the configuration says."""
+def api_works(
+    settings: ApiSettings, *, port: int, processes: int, config: Path | None, sockets: Path
+) -> Sequence[Work]:
+    """One API process each, sharing `port` whatever the configuration says. `sockets`: a directory of theirs alone."""
     return [
         Work(
             name=f"api-{number}",
             arguments=arguments_of("api", config, "--host", settings.host, "--port", str(port)),
-            variables={"MINUTEHAND_API_SHARE_PORT": "true", **_metrics_port(settings, number)},
+            variables={"MINUTEHAND_API_SHARE_PORT": "true", **_metrics(settings, number, sockets)},
         )
         for number in range(processes)
     ]
 
 
-def _metrics_port(settings: ApiSettings, number: int) -> Mapping[str, str]:
-    """A port for each process, so that Prometheus reaches all of them."""
-    if not settings.metrics_port:
+def _metrics(settings: ApiSettings, number: int, sockets: Path) -> Mapping[str, str]:
+    """A port for each process, or a socket by which the others know its metrics: either way Prometheus gets all."""
+    if settings.metrics_port is None:
+        return {"MINUTEHAND_API_METRICS_SOCKET": str(sockets / f"api-{number}.sock")}
+    if settings.metrics_port == 0:
         return {}
     return {"MINUTEHAND_API_METRICS_PORT": str(settings.metrics_port + number)}
 
@@ -97,8 +102,8 @@ def run_apis(settings: Settings, *, processes: int, config: Path | None) -> None
     """Run until SIGTERM or SIGINT. Raises MinutehandError when port or storage is not usable, and WorkersFailed."""
     api = settings.api
     assert api is not None
-    with reserved_port(api) as port:
-        works = api_works(api, port=port, processes=processes, config=config)
+    with reserved_port(api) as port, tempfile.TemporaryDirectory(prefix="minutehand-") as sockets:
+        works = api_works(api, port=port, processes=processes, config=config, sockets=Path(sockets))
         run_several(
             works,
             storage=settings.cassandra,

@@ -22,6 +22,7 @@ from scheduler_service.api.resources import ROUTES
 from scheduler_service.api.resources.schedules import CREATE
 from scheduler_service.api.services import ApiServices
 from scheduler_service.api.settings import ApiSettings
+from scheduler_service.runtime.metrics import PageMaker
 
 PLAIN_CREATES: Final = web.AppKey("plain_creates", PlainCreates)
 _MOVED: Final = {"/": "docs", "/docs/": "../docs"}
@@ -35,11 +36,12 @@ def build_app(
     services: ApiServices,
     settings: ApiSettings,
     exposition: Exposition | None = None,
+    shared: PageMaker | None = None,
     routes: tuple[Route, ...] = ROUTES,
     wires: Iterable[RoutedWire] = (),
 ) -> web.Application:
-    """The application. `exposition` is what `/metrics` shows; None: only this application's own metrics. `wires`: more
-    of them than the settings turn on."""
+    """The application. `exposition` holds the metrics; None: only this application's own. `shared`: what `/metrics`
+    shows instead of it alone. `wires`: more of them than the settings turn on."""
     if exposition is None:
         exposition = Exposition(CollectorRegistry(), clock=services.clock, max_age_seconds=0)
     metrics = ApiMetrics(exposition.registry, storage=services.health.storage)
@@ -49,7 +51,7 @@ def build_app(
         metrics=metrics,
         deadlines=Deadlines(settings.request_timeout_seconds, clock=services.clock),
         documents=documents_of(routes),
-        exposition=exposition,
+        exposition=shared or exposition,
     )
     app = web.Application()
     CrossOrigin(settings.allowed_origins).allow_in(app)

@@ -150,7 +150,10 @@ PROCESS_METRICS: Final[tuple[Metric[Shown], ...]] = (
 
 class Exposition:
     """The metrics page of a registry, cached for `max_age_seconds`: rendering costs about 20 ms of CPU, and everybody
-    who reaches the port may ask for it."""
+    who reaches the port may ask for it.
+
+    A `PageMaker`.
+    """
 
     def __init__(self, registry: CollectorRegistry, *, clock: Clock, max_age_seconds: float) -> None:
         self.registry = registry
@@ -159,7 +162,7 @@ class Exposition:
         self._page = b""
         self._made_at = float("-inf")
 
-    def page(self) -> bytes:
+    async def page(self) -> bytes:
         now = self._clock.monotonic()
         if now - self._made_at >= self._max_age:
             self._page, self._made_at = generate_latest(self.registry), now

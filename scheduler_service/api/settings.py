@@ -132,6 +132,10 @@ class ApiSettings:
     not reach its metrics. 0 takes a free one. With several processes under one command, the first takes this port and
     each further one the next. None: on the API's port."""
 
+    metrics_socket: str | None = None
+    """Path of the Unix socket over which one of several processes shows its metrics to the others. The command sets
+    it."""
+
     clients: ClientBounds = field(default_factory=ClientBounds)
     """Bounds of clients' settings. Nodes must have the same."""
     acknowledgements: AckSettings = field(default_factory=AckSettings)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate
-from typing import Final, Generic, TypeAlias, TypeVar
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -159,6 +159,13 @@ class Metrics:
     def exposition(self) -> bytes:
         """Everything in the text format that `CONTENT_TYPE` names."""
         return generate_latest(self.registry)
+
+
+class PageMaker(Protocol):
+    """Makes a page of metrics."""
+
+    async def page(self) -> bytes:
+        """The page, as `CONTENT_TYPE` says."""
 
 
 def _build(program_and_version: tuple[str, str]) -> Values:

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 
 import httpx
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from minutehand.client import Callback
 from minutehand.local.machine import free_ports
@@ -15,7 +17,7 @@ from tests.support.processes import Deployment
 
 NAMES = ("api-0", "api-1")
 CREATES = 24
-SERIES = 'minutehand_api_requests_total{method="POST",route="/v1/clients/{client_id}/schedules",status="201"}'
+CREATE = {"method": "POST", "route": "/v1/clients/{client_id}/schedules"}
 
 
 def test_processes_share_a_port_and_end_together(cluster: Deployment) -> None:
@@ -35,7 +37,9 @@ def test_processes_share_a_port_and_end_together(cluster: Deployment) -> None:
     for schedule in made:
         with cluster.client("shop", key) as shop:
             assert shop.schedules.get(schedule.schedule_id).label == schedule.label
-    assert 0 < created_by_one(cluster) < CREATES
+    await_until(lambda: sum(created(cluster).values()) == CREATES)
+    assert set(created(cluster)) == set(NAMES), "both have answered some"
+    assert durations(cluster) == CREATES
 
     await_until(lambda: health(health_port, "/readyz") == (200, []))
     first, second = (process_of(parent, name) for name in NAMES)
@@ -58,10 +62,26 @@ def health(port: int, path: str) -> tuple[int, list[str]]:
     return answer.status_code, [one["reason"] for one in answer.json()["reasons"]]
 
 
-def created_by_one(cluster: Deployment) -> int:
-    """The counters of the process that accepts the next connection."""
-    shown = httpx.get(f"{cluster.api_url}/metrics", trust_env=False).text.splitlines()
-    return sum(int(float(line.rpartition(" ")[2])) for line in shown if line.startswith(SERIES))
+def created(cluster: Deployment) -> dict[str, float]:
+    """How many creates each process has answered, as the one that accepts the next connection shows them."""
+    wanted = {**CREATE, "status": "201"}.items()
+    return {
+        one.labels["process"]: one.value
+        for one in samples(cluster)
+        if one.name == "minutehand_api_requests_total" and wanted <= one.labels.items()
+    }
+
+
+def durations(cluster: Deployment) -> float:
+    """The number of creates in the histograms of all processes."""
+    wanted = {**CREATE, "le": "+Inf"}.items()
+    name = "minutehand_api_request_duration_seconds_bucket"
+    return sum(one.value for one in samples(cluster) if one.name == name and wanted <= one.labels.items())
+
+
+def samples(cluster: Deployment) -> list[Sample]:
+    page = httpx.get(f"{cluster.api_url}/metrics", trust_env=False).text
+    return [one for family in text_string_to_metric_families(page) for one in family.samples]
 
 
 def said(parent: Program, action: str) -> list[dict[str, object]]:

@@ -72,6 +72,7 @@
   "ingest.username_file" (printf $file "secrets.kafkaLogin")
   "health.port" $alone
   "health.socket" $alone
+  "api.metrics_socket" $alone
   "secrets.key_ring_file" (printf $file "secrets.keyRing")
   "api.share_port" "a pod is one process; raise api.replicas instead"
   "cassandra.username" (printf $secret "secrets.cassandraLogin")

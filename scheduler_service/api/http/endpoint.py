@@ -29,7 +29,7 @@ from scheduler_service.api.http.route import (
 )
 from scheduler_service.api.http.timeouts import Deadlines
 from scheduler_service.api.http.wire import Wire, WireForm
-from scheduler_service.api.metrics import ApiMetrics, Exposition
+from scheduler_service.api.metrics import ApiMetrics
 from scheduler_service.api.problems import CONTENT_TYPE, Problem, Refusal, internal_problem, problem_of
 from scheduler_service.api.request_budget import ANSWER_BYTES_PER_UNIT, too_many
 from scheduler_service.api.services import ApiServices
@@ -41,6 +41,7 @@ from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.traces import TRACEPARENT, TRACESTATE
 from scheduler_service.domain.trial_calls import TrialCallsFull
 from scheduler_service.runtime.logging import get_logger
+from scheduler_service.runtime.metrics import PageMaker
 from scheduler_service.usecases.authenticate import Principal
 from scheduler_service.usecases.clients import refuse_built_in
 
@@ -65,7 +66,7 @@ class Surroundings:
     metrics: ApiMetrics
     deadlines: Deadlines
     documents: Documents
-    exposition: Exposition
+    exposition: PageMaker
 
 
 class HasHeaders(Protocol):

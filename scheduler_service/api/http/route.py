@@ -18,7 +18,6 @@ from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body, Rules
 from scheduler_service.api.http.query import CursorText, Parameter, RepeatedParameter
 from scheduler_service.api.http.timeouts import Deadline
-from scheduler_service.api.metrics import Exposition
 from scheduler_service.api.problems import Refusal
 from scheduler_service.api.request_budget import cost_of_body, cost_of_reading
 from scheduler_service.api.services import ApiServices
@@ -28,6 +27,7 @@ from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.idempotency import MAX_IDEMPOTENCY_KEY, Keyed, fingerprint_of, read_key
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.runtime.logging import get_logger
+from scheduler_service.runtime.metrics import PageMaker
 from scheduler_service.usecases.authenticate import Principal
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -95,7 +95,7 @@ class RequestContext:
         request_id: str,
         services: ApiServices,
         settings: ApiSettings,
-        exposition: Exposition,
+        exposition: PageMaker,
         documents: "Documents",
         deadline: Deadline,
     ) -> None:

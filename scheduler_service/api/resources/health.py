@@ -29,7 +29,7 @@ def _health(reasons: Sequence[Reason]) -> web.Response:
 async def metrics(context: RequestContext) -> web.Response:
     if context.settings.metrics_port is not None:
         raise NotFound("metrics are served on a separate port")
-    return web.Response(body=context.exposition.page(), headers={"Content-Type": CONTENT_TYPE, **SERVER})
+    return web.Response(body=await context.exposition.page(), headers={"Content-Type": CONTENT_TYPE, **SERVER})
 
 
 ROUTES = (

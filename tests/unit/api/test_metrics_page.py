@@ -46,7 +46,7 @@ async def test_metrics_with_a_port_of_their_own_are_shown_there_alone() -> None:
 def test_each_of_several_processes_shows_its_metrics_on_a_port_of_its_own() -> None:
     def ports(metrics_port: int | None) -> list[str | None]:
         settings = ApiSettings(admin_key=ADMIN_KEY, metrics_port=metrics_port)
-        works = api_works(settings, port=8080, processes=2, config=Path("x"))
+        works = api_works(settings, port=8080, processes=2, config=Path("x"), sockets=Path("y"))
         return [work.variables.get("MINUTEHAND_API_METRICS_PORT") for work in works]
 
     assert ports(9100) == ["9100", "9101"]
@@ -60,10 +60,10 @@ def test_settings_that_can_not_work(given: dict[str, int]) -> None:
         ApiSettings(admin_key=ADMIN_KEY, port=8080, **given)
 
 
-def test_a_page_of_age_0_is_made_each_time() -> None:
+async def test_a_page_of_age_0_is_made_each_time() -> None:
     registry = CollectorRegistry()
     asked = Counter("asked", "So often.", registry=registry)
     exposition = Exposition(registry, clock=ManualClock(), max_age_seconds=0)
-    before = exposition.page()
+    before = await exposition.page()
     asked.inc()
-    assert exposition.page() != before
+    assert await exposition.page() != before

@@ -32,12 +32,15 @@ def port() -> int:
 
 def test_every_process_is_told_the_same_address_and_to_share_it() -> None:
     settings = ApiSettings(admin_key=KEY, host="127.0.0.1", port=0)
-    works = api_works(settings, port=8081, processes=2, config=Path("a.toml"))
+    works = api_works(settings, port=8081, processes=2, config=Path("a.toml"), sockets=Path("s"))
     assert [one.name for one in works] == ["api-0", "api-1"]
     for one in works:
         assert one.arguments[:3] == ["api", "--config", "a.toml"]
         assert one.arguments[3:] == ["--processes", "1", "--host", "127.0.0.1", "--port", "8081"]
-        assert one.variables == {"MINUTEHAND_API_SHARE_PORT": "true"}
+        assert one.variables == {
+            "MINUTEHAND_API_SHARE_PORT": "true",
+            "MINUTEHAND_API_METRICS_SOCKET": f"s/{one.name}.sock",
+        }
 
 
 def test_a_port_of_zero_becomes_one_for_all() -> None:
