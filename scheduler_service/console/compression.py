@@ -12,7 +12,7 @@ from typing import Final
 
 from aiohttp import web
 
-LEAST: Final = 1_000
+COMPRESSED_LEAST: Final = 1_000
 """Bytes. Less fits into one packet as it is."""
 _LEVEL: Final = 5
 

@@ -11,7 +11,7 @@ from scheduler_service.api.http.endpoint import under_audit
 from scheduler_service.api.http.html import HTML
 from scheduler_service.api.http.route import SERVER, Handler, RequestContext
 from scheduler_service.api.problems import Problem, Refusal
-from scheduler_service.console.compression import LEAST, compressed, may_compress
+from scheduler_service.console.compression import COMPRESSED_LEAST, compressed, may_compress
 from scheduler_service.console.cookies import Cookies
 from scheduler_service.console.findings import STORAGE_ADVICE
 from scheduler_service.console.operations import (
@@ -132,7 +132,7 @@ class Page:
             )
         )
         body, headers = text.encode(), dict(PAGE_HEADERS)
-        if len(body) >= LEAST and may_compress(request):
+        if len(body) >= COMPRESSED_LEAST and may_compress(request):
             body, headers["Content-Encoding"] = compressed(body), "gzip"
         response = web.Response(body=body, status=status, headers=headers)
         if said:
