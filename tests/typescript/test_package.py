@@ -17,7 +17,7 @@ from poller_cluster.settings import ReceiverSettings
 from poller_cluster.trial_calls import TrialCalls
 from tests.support.api import ADMIN_KEY, ApiHarness, ManualClock
 from tests.support.delivery import CLOCK, LOOPBACK, DeliverySettings
-from tests.support.generators import TYPESCRIPT_FILES
+from tests.support.generators import ROOT, TYPESCRIPT_FILES
 from tests.typescript.conftest import run
 
 ANSWERED = {
@@ -81,11 +81,13 @@ async def test_it_uses_an_api_and_verifies_its_call(package: Path) -> None:
         assert json.loads(await run("node", "--no-warnings", program, url_of(api), ADMIN_KEY, cwd=package)) == ANSWERED
 
 
-async def test_the_samples_of_its_readme_run(package: Path) -> None:
-    *using, receiving = re.findall(r"```ts\n(.*?)```", (package / "README.md").read_text(), re.DOTALL)
+async def test_the_samples_of_its_readme_and_of_the_page_for_users_run(package: Path) -> None:
+    *using, receiving = samples_in(package / "README.md")
+    [page] = samples_in(ROOT / "docs" / "using.md")
     programs = package / "readme"
     programs.mkdir()
     (programs / "using.ts").write_text("".join(using))
+    (programs / "page.ts").write_text(page)
     [port] = free_ports(1)
     receiving = receiving.replace("listen(8090)", f'listen({port}, "127.0.0.1", () => console.log("listens"))')
     (programs / "receiving.ts").write_text(receiving)
@@ -96,8 +98,14 @@ async def test_the_samples_of_its_readme_run(package: Path) -> None:
         key = await api.register()
         environment = {"API": url_of(api), "KEY": key}
         assert await run("node", "readme-built/using.js", cwd=package, **environment) == await listed(api, key)
+        environment = {"API": url_of(api), "KEY": await api.register("demo"), "RECEIVER": "https://shop.example/hook"}
+        assert await run("node", "readme-built/page.js", cwd=package, **environment) == ""
         made = await api.send("POST", "/v1/clients/shop/signing-secrets")
         assert await received(api, package, port, made.json["secret"]) == [204, 401]
+
+
+def samples_in(document: Path) -> list[str]:
+    return re.findall(r"```ts\n(.*?)```", document.read_text(), re.DOTALL)
 
 
 async def listed(api: ApiHarness, key: str) -> str:
