@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 LONGEST_DAYS = 31
 """Of a window of runs. A month in which clocks go back is an hour longer, and its last hour is left out."""
+FIRST_YEAR, LAST_YEAR = 1970, 9998
+"""Of the instants that fires have. Their months have neighbours that are dates, too."""
 
 
 class Fire(NamedTuple):
@@ -39,11 +41,12 @@ class Month(NamedTuple):
 
 
 def first_of(text: str | None, today: date) -> date:
-    """The first day of a month in an address, such as 2026-11; this month, where that is none."""
+    """The first day of a month in an address, such as 2026-11; this month, where that is none or has no fires."""
     try:
-        return datetime.strptime(text or "", "%Y-%m").replace(tzinfo=UTC).date()
+        first = datetime.strptime(text or "", "%Y-%m").replace(tzinfo=UTC).date()
     except ValueError:
         return today.replace(day=1)
+    return first if FIRST_YEAR <= first.year <= LAST_YEAR else today.replace(day=1)
 
 
 def next_first(first: date) -> date:

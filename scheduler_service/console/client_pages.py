@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from aiohttp import web
 
+from scheduler_service.console.forms import number_of
 from scheduler_service.console.operations import OperationRefused, part
 from scheduler_service.console.pages import Page
 from scheduler_service.domain.ids import DAY_MS, HOUR_MS, MINUTE_MS
@@ -102,7 +103,7 @@ async def register_client(page: Page) -> web.Response:
     made = await page.send(
         "PUT",
         f"/v1/clients/{part(client_id)}",
-        {"poller_quota": int(quota) if quota.isdigit() else quota},
+        {"poller_quota": number_of(quota.strip())},
         headers={"If-None-Match": "*"},
     )
     return page.render("client_made.html", made=made)

@@ -97,4 +97,6 @@ def json_of(text: str, pointer: str, faults: dict[str, str]) -> Any:
         return json.loads(text)
     except ValueError as error:
         faults[pointer] = f"is no JSON: {error}"
-        return None
+    except RecursionError:
+        faults[pointer] = "is nested too deeply"
+    return None

@@ -125,7 +125,11 @@ class Operations:
         whole = path + _query(query)
         if shown:
             self.asked.append(Asked(method=method, path=whole, body=body))
-        data = None if body is None else json.dumps(body).encode()
+        try:
+            data = None if body is None else json.dumps(body).encode()
+        except RecursionError:
+            problem = {"type": "/problems/malformed", "detail": "the body is nested too deeply"}
+            raise unsuccessful(400, problem) from None
         response = await self._answer(method, whole, data, headers or {})
         answer = _json_of(response)
         if (tag := response.headers.get("ETag")) is not None:

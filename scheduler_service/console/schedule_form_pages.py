@@ -13,7 +13,7 @@ from scheduler_service.console.pages import Page
 from scheduler_service.console.schedule_forms import schedule_fields, schedule_request, update_request, when_of
 from scheduler_service.domain.crons.zones import zone_names
 from scheduler_service.domain.errors import FieldError
-from scheduler_service.domain.instants import format_instant
+from scheduler_service.domain.instants import LAST_INSTANT, format_instant
 from scheduler_service.usecases.schedule_request import LocalTime, named_instant
 
 _METHODS: Final = (("", "POST, or as the destination says"), *((one, one) for one in METHODS))
@@ -99,13 +99,14 @@ def due_of(form: Mapping[str, str], now_ms: int) -> tuple[str | None, str | None
     """The instant that the form asks for, for its preview; or what is wrong with it. Pure."""
     when = when_of(form)
     if "delay_seconds" in when:
-        return format_instant(now_ms + round(when["delay_seconds"] * 1000)), None
+        due = now_ms + round(when["delay_seconds"] * 1000)
+        return (None, "must be before the year 9999") if due > LAST_INSTANT else (format_instant(due), None)
     if "due" not in when:
         return None, None
     faults: list[FieldError] = []
     named = when["due"]
-    due = named_instant(LocalTime(**named) if isinstance(named, dict) else named, faults)
-    return (None, "; ".join(fault.detail for fault in faults)) if due is None else (format_instant(due), None)
+    instant = named_instant(LocalTime(**named) if isinstance(named, dict) else named, faults)
+    return (None, "; ".join(fault.detail for fault in faults)) if instant is None else (format_instant(instant), None)
 
 
 async def _destinations(page: Page) -> list[str]:

@@ -27,6 +27,8 @@ _CHANGED_NUMBERS: Final = ("timeout_seconds", "skip_after_seconds", "succeed_wit
 _RETRY: Final = ("max_attempts", "base_seconds", "cap_seconds", "deadline_seconds")
 _FLOW: Final = ("flow_rate", "flow_parallelism")
 _SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(seconds?|s|minutes?|min|m|hours?|h|days?|d)", re.IGNORECASE)
+_LONGEST_SPAN: Final = 64
+"""Characters. The pattern takes time by the square of the length: for a field as large as a form, hours."""
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -45,6 +47,8 @@ def when_of(form: Mapping[str, str]) -> dict[str, Any]:
 
 def span_of(text: str) -> float | None:
     """The seconds of `in 90 s`, `2 h 30 min`, `now`; None: it is no such span."""
+    if len(text) > _LONGEST_SPAN:
+        return None
     left = text.strip().lower().removeprefix("in ").strip()
     if left == "now":
         return 0.0

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from scheduler_service.console.forms import given, instant_of
+from scheduler_service.console.forms import given, instant_of, number_of
 from scheduler_service.console.operations import OperationRefused
 from scheduler_service.console.pages import Page
 from scheduler_service.console.schedule_forms import span_of, when_of
@@ -84,7 +84,7 @@ def moved_by(form: Mapping[str, str]) -> dict[str, Any]:
     if text[:1] in ("+", "-", "−") and (seconds := span_of(text[1:])) is not None:
         return {"shift_seconds": seconds if text[0] == "+" else -seconds}
     spread = given(form, ("window_seconds",))
-    return when_of(form) | {name: int(value) if value.isdecimal() else value for name, value in spread.items()}
+    return when_of(form) | {name: number_of(value) for name, value in spread.items()}
 
 
 def said_of(act: str, answer: Mapping[str, Any]) -> str:

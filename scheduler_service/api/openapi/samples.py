@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, Self
 Values = Mapping[str, Any]
 _CALL: Final = re.compile(r"(?P<listed>list\()?(?P<target>[\w.]+)\((?P<arguments>.*?)\)+")
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_]\w*")
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,15}")
 _WIDTH: Final = 80
 """Of a line of TypeScript that holds an object; longer ones are broken."""
 _NAMES: Final = {"from": "start", "to": "end"}
@@ -197,8 +198,8 @@ def typescript_line(operation: str, *, path: Values, query: Values, body: Any = 
 
 
 def _typed(text: str) -> Any:
-    """A value of a query: a number or a truth value as such."""
-    return int(text) if text.isdigit() else {"true": True, "false": False}.get(text, text)
+    """A value of a query: a number or a truth value as such, other digits as the text that they are."""
+    return int(text) if _NUMBER.fullmatch(text) else {"true": True, "false": False}.get(text, text)
 
 
 def _python(name: str, value: Any) -> str:

@@ -27,6 +27,11 @@ def test_a_fire_is_on_the_day_that_its_zone_shows() -> None:
     assert [len(week) for week in month.weeks] == [7] * 6
 
 
+@pytest.mark.parametrize("text", ["0001-01", "1969-12", "9999-12", "2026-13", "x", "", "2026-11-01"])
+def test_a_month_without_neighbours_is_this_month(text: str) -> None:
+    assert first_of(text, date(2026, 11, 21)) == date(2026, 11, 1)
+
+
 def test_a_full_day_says_how_many_more() -> None:
     fires = [Fire(datetime(2026, 11, 3, hour, tzinfo=UTC), "planned", None) for hour in range(10)]
     shown = day(month_of(date(2026, 11, 1), fires, zone=UTC, today=date(2026, 1, 1)), date(2026, 11, 3))

@@ -77,3 +77,12 @@ async def test_its_pages_list_each_client_once(api: ApiHarness) -> None:
         few = await browser.open("/console/clients?q=client-10")
         assert "3 clients" in few.text
         assert not any("after=" in link for link in few.links)
+
+
+@pytest.mark.parametrize("quota", ["²", "9" * 5000, "", "x", "1.5"])
+async def test_a_quota_that_is_none_is_refused(api: ApiHarness, quota: str) -> None:
+    async with browser_of(api) as browser:
+        await browser.log_in(ADMIN_KEY)
+        form = (await browser.open("/console/clients")).form(client_id="")
+        shown = await browser.post("/console/clients", {**form.fields, "client_id": "new", "poller_quota": quota})
+        assert shown.status in (400, 422), shown.text

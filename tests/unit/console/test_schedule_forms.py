@@ -37,6 +37,24 @@ def test_spans_are_read(text: str, seconds: float | None) -> None:
     assert span_of(text) == seconds
 
 
+def test_a_span_as_long_as_a_form_takes_no_time() -> None:
+    for text in ("1" * 200_000, "1." * 100_000, "1" + " " * 200_000):
+        assert span_of(text) is None
+
+
+async def test_a_field_that_nobody_would_type_is_refused(api: ApiHarness, manager: Browser) -> None:
+    token = (await manager.open(FORM)).form(act="preview").fields["form_token"]
+    for page, fields in (
+        (FORM, {"due": "9" * 20 + " days", "act": "preview"}),
+        (FORM, {"due": "9" * 20 + " days"}),
+        *((FORM, {"callback.is_json": "on", "callback.body": "[" * n + "]" * n}) for n in range(700, 1000, 10)),
+        (WINDOW, {"act": "reschedule", "due": "+1 h", "window_seconds": "9" * 5000}),
+        (WINDOW, {"act": "reschedule", "due": "+" + "9" * 20 + " d"}),
+    ):
+        shown = await manager.post(page, {"callback.url": "https://receiver.example/", **fields, "form_token": token})
+        assert shown.status in (200, 400, 422), (fields, shown.text)
+
+
 def test_a_due_is_an_instant_a_local_time_or_so_long_from_now() -> None:
     assert when_of({"due": "in 2 min", "timezone": "Europe/Berlin"}) == {"delay_seconds": 120}
     assert when_of({"due": "2026-12-24 18:00", "timezone": "UTC"}) == {"due": "2026-12-24T18:00:00Z"}

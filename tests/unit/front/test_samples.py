@@ -68,3 +68,12 @@ def test_both_send_the_same(id_: str) -> None:
         name: value for name, value in wanted.items() if value not in ("false",)
     }
     assert (json.loads(request.content) if request.content else None) == body
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("50", "50"), ("0", "0"), ("007", "'007'"), ("²", "'²'"), ("٣", "'٣'"), ("9" * 5000, f"'{'9' * 5000}'")],
+)
+def test_digits_that_are_no_number_stay_a_text(text: str, value: str) -> None:
+    line = python_line("list_schedules", path={"client_id": "shop"}, query={"label": text})
+    assert line == f"list(api.client('shop').schedules.list(label={value}))"
