@@ -64,9 +64,13 @@ class StopSignal:
         self.fail(f"The part {name!r} raised an unhandled exception ({type(error).__name__}); see the log.")
 
 
-def run_process(main: Callable[[StopSignal], Coroutine[Any, Any, None]]) -> None:
+def run_process(
+    main: Callable[[StopSignal], Coroutine[Any, Any, None]],
+    *,
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop,
+) -> None:
     """Run `main` on a new event loop until it ends. Raises what it raises, ProcessFailed for a failure."""
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(_with_signals(main))
 
 

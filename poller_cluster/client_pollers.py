@@ -230,6 +230,35 @@ class ClientPollers:
     def position(self, poller_id: PollerId) -> Minute:
         return self.pollers[poller_id].position(self._swept)
 
+    @property
+    def swept(self) -> Minute:
+        """The last minute that was swept."""
+        return self._swept
+
+    @property
+    def entered(self) -> Minute:
+        """The last minute that was entered."""
+        return self._entered
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether every held poller has recovered, so that only minutes after `swept` have rows to call."""
+        return all(poller.entered and poller.recovery.done and not poller.draining for poller in self.pollers.values())
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether it is caught up, and no minute is under way."""
+        return self.caught_up and not any(poller.runs for poller in self.pollers.values())
+
+    def pass_empty(self, now_ms: int, *, before: Minute | None) -> None:
+        """Pass the minutes whose sweep could begin at `now_ms`, without a read: the caller knows that the held pollers
+        have no rows there, and will have none. `before`: only minutes before this one. They are caught up."""
+        swept = self._sweepable(now_ms)
+        self._swept = max(self._swept, swept if before is None else min(swept, Minute(before - 1)))
+        self._entered = max(self._entered, self._swept)
+        for poller in self.pollers.values():
+            poller.settled = {minute for minute in poller.settled if minute > self._swept}
+
     async def drain(self, poller_id: PollerId) -> None:
         """Claim nothing more, and return when nothing is in flight. The poller's position does not move afterwards."""
         poller = self.pollers.get(poller_id)

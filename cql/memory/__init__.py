@@ -9,7 +9,3 @@ connections to the same answers.
 
 What is not guaranteed: durability, time-to-live, more than one process, and answers that are lost or late.
 """
-
-from cql.memory.connection import InMemoryConnection
-
-__all__ = ["InMemoryConnection"]

@@ -94,6 +94,7 @@ def main(
 
 TREE = {
     "demo": _Entry("demo", "Run everything here and watch callbacks arrive."),
+    "dev": _Entry("dev", "Run a server for tests: in memory, with time to move."),
     "login": _Entry("login", "Keep an address and a key under a name."),
     "logout": _Entry("login", "Forget an address and its key."),
     "profiles": _Entry("login", "List the addresses that are kept."),
