@@ -143,8 +143,15 @@ async def _settings(page: Page) -> Any:
         return None
 
 
+async def show_pollers(page: Page) -> web.Response:
+    return page.render("pollers.html", pollers=(await page.get(f"{page.client()}/pollers"))["items"])
+
+
 async def act_on_client(page: Page) -> web.Response:
     act = page.form.get("act", "")
+    if act == "delete":
+        await page.send("DELETE", page.client())
+        return page.done("/console/clients", f"{page.context.path('client_id')} is deleted.")
     if act not in ACTS:
         return page.render("not_found.html", status=404, sought=act)
     await page.send("POST", f"{page.client()}:{act}")

@@ -32,6 +32,7 @@ LOGOUT: Final = "/console/logout"
 FORM_LIMIT: Final = 256 * 1024
 """Bytes of a form; bodies that are to be called are in it."""
 _FIELDS: Final = 200
+_ONCE_BITS: Final = 96
 FORM_TOKEN: Final = "form_token"
 
 ADVICE: Final[Mapping[str, str]] = {"storage-unavailable": STORAGE_ADVICE}
@@ -88,6 +89,11 @@ class Page:
     def address(self, nouns: str, variable: str) -> str:
         """The address of its page."""
         return f"{self.home()}/{nouns}/{part(self.context.path(variable))}"
+
+    def once(self) -> str:
+        """The idempotency key of a form, which stays the same while it is corrected: sent twice, it does its work
+        once."""
+        return self.form.get("once") or f"console-{self.context.services.randomness.bits(_ONCE_BITS):024x}"
 
     def may(self, scope: str) -> bool:
         """Whether the caller's key has a scope; administrators have all."""

@@ -13,6 +13,7 @@ from scheduler_service.api.http.wire import WireForm
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.console import (
     access_pages,
+    admin_key_pages,
     audit_pages,
     book_pages,
     client_pages,
@@ -118,6 +119,8 @@ PAGES: Final = (
     _page("POST", "/console/cluster/overdue-rate", cluster_pages.put_overdue_rate, "Limit how fast overdue calls go"),
     _page("GET", "/console/forecast", book_pages.show_forecast, "The calls of the next day against capacity"),
     _page("GET", "/console/audit-log", audit_pages.show_audit_log, "Who changed what"),
+    _page("GET", "/console/admin-keys", admin_key_pages.show_admin_keys, "Administrators' keys"),
+    _page("POST", "/console/admin-keys", admin_key_pages.change_admin_keys, "Make or revoke an administrator's key"),
     _page("GET", "/console/clients", client_pages.list_clients, "All clients"),
     _page("POST", "/console/clients", client_pages.register_client, "Register a client"),
     _page("GET", CLIENT, client_pages.show_client, "A client at a glance"),
@@ -128,7 +131,9 @@ PAGES: Final = (
     _page("GET", CLIENT + "/books", book_pages.show_books, "A client's balance, usage and audits"),
     _page("GET", CLIENT + "/forecast", book_pages.show_forecast, "A client's calls of the next day"),
     _page("GET", CLIENT + "/audit-log", audit_pages.show_audit_log, "Who changed what of a client"),
+    _page("GET", CLIENT + "/pollers", client_pages.show_pollers, "A client's pollers and their owners"),
     _page("GET", CLIENT + "/reconciliations", reconciliation_pages.list_reconciliations, "A client's reconciliations"),
+    _page("POST", CLIENT + "/reconciliations", reconciliation_pages.begin_reconciliation, "Begin a reconciliation"),
     _page(
         "GET",
         CLIENT + "/reconciliations/{reconciliation_id}",

@@ -17,7 +17,6 @@ from scheduler_service.domain.instants import LAST_INSTANT, format_instant
 from scheduler_service.usecases.schedule_request import LocalTime, named_instant
 
 _METHODS: Final = (("", "POST, or as the destination says"), *((one, one) for one in METHODS))
-_ONCE_BITS: Final = 96
 
 
 async def new_schedule(page: Page) -> web.Response:
@@ -91,7 +90,7 @@ def _form(
         destinations=names,
         kept=values.get("callback") == KEPT and present is not None,
         sent=None if present is None else masked(present["callback"]),
-        once=values.get("once") or f"console-{page.context.services.randomness.bits(_ONCE_BITS):024x}",
+        once=page.once(),
     )
 
 

@@ -111,7 +111,7 @@ class Sessions:
             return 0
         same = [one for one in await self._store.list_sessions() if _identity(one.owner) == _identity(mine.owner)]
         # The own one comes last, so that a repeat goes on where an earlier request failed.
-        for one in sorted(same, key=lambda one: one.token_hash == mine.token_hash):
+        for one in (*(one for one in same if one != mine), mine):
             await self._store.delete_session(one.token_hash)
         return len(same)
 

@@ -20,7 +20,7 @@ CLIENT: Final = "/console/clients/{client_id}"
 SCHEDULE: Final = CLIENT + "/schedules/{schedule_id}"
 CRON: Final = CLIENT + "/crons/{cron_id}"
 DESTINATION: Final = CLIENT + "/destinations/{destination}"
-RANKS: Final = {"read": 0, "write": 1, "manage": 2, "admin": 3, "configured": 3}
+RANKS: Final = {"read": 0, "write": 1, "manage": 2, "admin": 3, "configured": 4}
 PAGES_OF_MANAGERS: Final = {CLIENT + "/keys", CLIENT + "/settings", CLIENT + "/audit-log"}
 NEW_SCHEDULE: Final = {"callback.url": "https://receiver.example/hook", "due": "in 10 min"}
 NEW_CRON: Final = {"cron_id": "new", "expression": "0 9 * * *", "callback.url": "https://receiver.example/hook"}
@@ -31,12 +31,16 @@ NEEDS: Final[Needs] = {
     ("/console/cluster/nodes:drain", ""): ("admin", {"node_id": "none"}),
     ("/console/cluster/nodes:undrain", ""): ("admin", {"node_id": "none"}),
     ("/console/cluster/overdue-rate", ""): ("admin", {"overdue_per_second": "50"}),
+    ("/console/admin-keys", "create-key"): ("configured", {"name": "new"}),
+    ("/console/admin-keys", "revoke-key"): ("configured", {"key_id": "none"}),
     ("/console/clients", ""): ("admin", {"client_id": "new", "poller_quota": "1"}),
     (CLIENT, "pause"): ("manage", {}),
     (CLIENT, "unpause"): ("manage", {}),
     (CLIENT, "suspend"): ("admin", {}),
     (CLIENT, "resume"): ("admin", {}),
+    (CLIENT, "delete"): ("admin", {}),
     (CLIENT + "/events", ""): ("manage", {}),
+    (CLIENT + "/reconciliations", ""): ("write", {**WINDOW, "action": "report", "state.failed": "on"}),
     (CLIENT + "/reconciliations/{reconciliation_id}", ""): ("write", {}),
     (CLIENT + "/schedules:new", "preview"): ("read", {}),
     (CLIENT + "/schedules:new", ""): ("write", NEW_SCHEDULE),
