@@ -11,8 +11,9 @@ contradictions are refused, all at once, one sentence each.
 """
 
 import tomllib
-from collections.abc import Collection, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ from scheduler_service.domain.acknowledgements import AckSettings
 from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.network import DEFAULT_PORTS, NetworkPolicy
 from scheduler_service.hints import HintSettings
+from scheduler_service.runtime.file_secrets import FileSecret
 from scheduler_service.runtime.logging import LoggingSettings
 from scheduler_service.usecases.schedule_writer import LATE_AFTER_MS
 from scheduler_service.usecases.secret_encryption import SecretSettings
@@ -62,7 +64,10 @@ class ClusterSettings:
     files that don't go together."""
 
     token: str | None = field(default=None, repr=False)
-    """Secret shared by all APIs and nodes, at least 16 characters: nodes accept hints and requests only with it."""
+    """Secret shared by all APIs and nodes, at least 16 characters: nodes accept hints and requests only with it. It may
+    be several, separated by white space: all are accepted, the first is sent. A file of it is read again once it has
+    changed, so a token is replaced without a restart: add the new one behind the old, move it to the front, and remove
+    the old one, each step in all processes before the next."""
     node_id: str | None = None
     """Name of this node among the members; it stays the same after a restart and differs from all others'. None:
     derived from the host name, which suits one `minutehand node` a host. With several processes under one command,
@@ -82,7 +87,8 @@ class ClusterSettings:
         if (self.tls_cert_file is None) != (self.tls_key_file is None):
             raise ValueError("tls_cert_file and tls_key_file go together: give both or neither")
         token = self.token
-        if token is not None and (len(token) < MIN_TOKEN or not token.isascii() or not token.isprintable()):
+        words = [] if token is None else token.split() or [""]
+        if any(len(one) < MIN_TOKEN or not (one.isascii() and one.isprintable()) for one in words):
             raise ValueError(
                 f"token: use at least {MIN_TOKEN} printable ASCII characters, "
                 "such as the output of: openssl rand -hex 24"
@@ -175,6 +181,14 @@ class Settings:
     logging: LoggingSettings
     trace: TraceSettings
 
+    def file_secrets(self) -> Sequence[FileSecret]:
+        """Those of the secrets that come from files and follow them."""
+        tables = [getattr(self, one.name) for one in fields(self)]
+        inner = [self.api.goscheduler] if self.api is not None else []
+        found = [table for table in [*tables, *inner] if is_dataclass(table)]
+        values = [getattr(table, one.name) for table in found for one in fields(table)]
+        return [value for value in values if isinstance(value, FileSecret)]
+
 
 def load_settings(
     *, environment: Mapping[str, str], file: Path | None = None, required: Collection[str] = ()
@@ -233,10 +247,22 @@ def _build(table: Table, given: Mapping[str, Any], faults: list[Fault]) -> Any:
     if names - given.keys():
         return None
     try:
-        return table.type(**given)
+        built = table.type(**given)
+        for name, value in given.items():
+            if isinstance(value, FileSecret):
+                value.check = partial(_rebuild, built, name)
+        return built
     except (ValueError, SettingsInvalid) as error:
         faults.append(Fault(f"[{table.name}]", str(error).rstrip(".") + "."))
         return None
+
+
+def _rebuild(built: Any, name: str, value: str) -> None:
+    """Raises ValueError for a value that the table refuses."""
+    try:
+        replace(built, **{name: value})
+    except SettingsInvalid as error:
+        raise ValueError(str(error)) from error
 
 
 def _contradictions(rooms: Mapping[str, Any]) -> list[Fault]:

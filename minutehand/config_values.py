@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from membership.errors import MinutehandError
+from scheduler_service.runtime.file_secrets import FileSecret
 
 PREFIX = "MINUTEHAND_"
 FILE_SUFFIX = "_file"
@@ -124,7 +125,7 @@ def read_environment(
 
 
 def _secret(path: object, where: str, faults: list[Fault]) -> str | None:
-    """The content of a file, stripped."""
+    """The content of a file, stripped; it follows the file."""
     if not isinstance(path, str) or not path:
         faults.append(Fault(where, "must be the path of a file."))
         return None
@@ -137,7 +138,7 @@ def _secret(path: object, where: str, faults: list[Fault]) -> str | None:
     if not text:
         faults.append(Fault(where, f"names {path}, which is empty: write the secret into it."))
         return None
-    return text
+    return FileSecret.read(path, setting=where)
 
 
 def _without_none(type_: Any) -> tuple[Any, bool]:

@@ -31,6 +31,7 @@ from scheduler_service.console.settings import ConsoleSettings
 from scheduler_service.hints import HintForwarder
 from scheduler_service.node_ports import HttpNodePorts
 from scheduler_service.runtime.clock import Clock, SystemClock
+from scheduler_service.runtime.file_secrets import keep_looking
 from scheduler_service.runtime.late_bound import LateBound
 from scheduler_service.runtime.lifecycle import Service, Tasks
 from scheduler_service.runtime.logging import get_logger
@@ -101,6 +102,7 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
         if stop.requested:
             return
         tasks.spawn(services.health.heartbeat.run(), name="loop-heartbeat")
+        tasks.spawn(keep_looking(settings.file_secrets(), clock), name="file-secrets")
         tasks.spawn(services.key_uses.run(), name="key-uses")
         tasks.spawn(services.minute_loads.run(), name="minute-loads")
         parts.push_async_callback(services.minute_loads.finish)  # after the server, which places the last rows

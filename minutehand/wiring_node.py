@@ -36,6 +36,7 @@ from poller_cluster.ops.status import StateChangeLog, unready
 from poller_cluster.settings import NodeSettings
 from scheduler_service.hints import HintForwarder
 from scheduler_service.runtime.clock import SystemClock
+from scheduler_service.runtime.file_secrets import keep_looking
 from scheduler_service.runtime.health import LoopHeartbeat
 from scheduler_service.runtime.late_bound import LateBound
 from scheduler_service.runtime.lifecycle import Service, Tasks
@@ -146,6 +147,7 @@ async def _open_port(
     heartbeat, tasks = LoopHeartbeat(clock=clock), Tasks(stop.crashed)
     parts.push_async_callback(tasks.close)
     tasks.spawn(heartbeat.run(), name="loop-heartbeat")
+    tasks.spawn(keep_looking(settings.file_secrets(), clock), name="file-secrets")
     early = (
         StartingServer(listener, unhealthy=heartbeat.reasons, unready=starting.unready, tls=tls),
         *told_health(settings.health, live=heartbeat.reasons, ready=starting.unready),

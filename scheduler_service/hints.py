@@ -17,7 +17,7 @@ from scheduler_service.domain.ids import Partition, RowKey
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.logging import get_logger
-from scheduler_service.usecases.members import HintTargets, url_of
+from scheduler_service.usecases.members import HintTargets, node_headers, url_of
 
 PATH = "/hints"
 MAX_HINTS = 1000
@@ -123,7 +123,7 @@ class HintForwarder:
         self._members = members
         self._clock = clock
         self._settings = settings
-        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        self._token = token
         self._on_dropped = on_dropped
         self._tasks = Tasks(_crashed)
         self._gathered: dict[tuple[Partition, RowKey | None], None] = {}
@@ -139,7 +139,6 @@ class HintForwarder:
         self._session = ClientSession(
             connector=TCPConnector(limit=0, keepalive_timeout=60, ssl=self._tls),
             timeout=ClientTimeout(total=self._settings.timeout_seconds),
-            headers=self._headers,
             trust_env=False,
         )
 
@@ -239,7 +238,8 @@ class HintForwarder:
                 named = [(*partition, key.due, key.schedule_id) for partition, key in rows]
                 told = _encode({"hints": named, "crowded": crowded})
                 try:
-                    async with self._session.post(f"{url_of(address)}{PATH}", data=told) as answer:
+                    headers = node_headers(self._token)
+                    async with self._session.post(f"{url_of(address)}{PATH}", data=told, headers=headers) as answer:
                         taken = answer.status < 300
                 except (ClientError, TimeoutError, OSError, ValueError):
                     taken = False

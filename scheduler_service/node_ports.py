@@ -12,7 +12,7 @@ from scheduler_service.domain.call_figures import CallFigures
 from scheduler_service.domain.destination_figures import NodeFigures
 from scheduler_service.domain.errors import Conflict, NodeUnreachable
 from scheduler_service.domain.ids import ClientId
-from scheduler_service.usecases.members import url_of
+from scheduler_service.usecases.members import node_headers, url_of
 
 T = TypeVar("T")
 TIMEOUT_SECONDS = 3.0
@@ -40,7 +40,7 @@ class HttpNodePorts:
     def __init__(self, *, token: str, tls: ssl.SSLContext | None = None) -> None:
         """`tls`: how nodes that speak TLS are checked. None: against the system's authorities."""
         self._tls: ssl.SSLContext | bool = tls or True
-        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        self._token = token
 
     async def drain(self, incarnation: NodeIncarnation, *, address: str, force: bool) -> None:
         await self._tell(incarnation, address, "/drain", force=force)
@@ -74,7 +74,7 @@ class HttpNodePorts:
         try:
             async with (
                 ClientSession(
-                    headers=self._headers, timeout=ClientTimeout(total=TIMEOUT_SECONDS), trust_env=False
+                    headers=node_headers(self._token), timeout=ClientTimeout(total=TIMEOUT_SECONDS), trust_env=False
                 ) as session,
                 session.post(f"{url_of(address)}{path}", data=body, ssl=self._tls) as answer,
             ):

@@ -15,6 +15,7 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode,
 
 from minutehand.tracing.settings import TraceSettings
 from scheduler_service.runtime import tracing
+from scheduler_service.runtime.file_secrets import now
 
 TIMEOUT_SECONDS: Final = 3.0
 """For one export with its repetitions."""
@@ -30,10 +31,16 @@ _NS: Final = 1_000_000
 
 class _Session(requests.Session):
     """Reads no body of an answer, which nothing needs and which might never end. A connection is used again only after
-    an answer without one, as collectors give it."""
+    an answer without one, as collectors give it. `authorization`: the present one is sent with each request."""
+
+    def __init__(self, authorization: str | None) -> None:
+        super().__init__()
+        self._authorization = authorization
 
     def request(self, *asked: Any, **how: Any) -> requests.Response:
         """Raises RequestException, also where it is sent elsewhere: the exporter would take that for a success."""
+        if self._authorization is not None:
+            self.headers["authorization"] = now(self._authorization)
         answer = super().request(*asked, **{**how, "stream": True})
         if answer.headers.get("Content-Length") == "0":
             _ = answer.content
@@ -50,13 +57,11 @@ class OtlpExporter:
     def __init__(self, settings: TraceSettings, *, program: str, version: str) -> None:
         # It would log each batch that fails; `SpanExport` logs the change, and counts.
         logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)
-        headers = {} if settings.authorization is None else {"authorization": settings.authorization}
         self._exporter = OTLPSpanExporter(
             endpoint=settings.endpoint,
-            headers=headers,
             certificate_file=settings.ca_file,
             timeout=TIMEOUT_SECONDS,
-            session=_Session(),
+            session=_Session(settings.authorization),
         )
         self._closed = False
         self._resource = Resource(

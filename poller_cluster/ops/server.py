@@ -23,7 +23,6 @@ which loses no call: restrict the port to the cluster's network (a NetworkPolicy
 """
 
 import errno
-import hmac
 import socket
 import ssl
 from collections.abc import Callable, Collection, Sequence
@@ -52,6 +51,7 @@ from scheduler_service.domain.ids import (
     ScheduleId,
     UnixMillis,
 )
+from scheduler_service.runtime.file_secrets import accepts
 from scheduler_service.runtime.health import STOPPING, Reason
 from scheduler_service.runtime.listening import OpsRunner, health_response, listening_socket
 from scheduler_service.runtime.logging import get_logger
@@ -230,7 +230,7 @@ class OpsServer:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self._listener = listener
-        self._token = token.encode()
+        self._token = token
         self._node = node
         self._unhealthy = unhealthy
         self._unready = unready
@@ -330,7 +330,7 @@ class OpsServer:
 
     def _knows_token(self, request: web.Request) -> bool:
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-        return scheme == "Bearer" and hmac.compare_digest(given.encode(errors="replace"), self._token)
+        return scheme == "Bearer" and accepts(self._token, given)
 
     async def _live(self, request: web.Request) -> web.Response:
         return health_response(self._unhealthy())

@@ -35,8 +35,9 @@ class ApiSettings:
     """Settings of one API process. Raises ValueError, with a sentence for the operator, for values that can't work."""
 
     admin_key: str = field(repr=False)
-    """Bearer key of the configured administrator: at least 16 printable ASCII characters without spaces. It may call
-    every route; only this key makes other administrators' keys."""
+    """Bearer key of the configured administrator: at least 16 printable ASCII characters. It may call every route; only
+    this key makes other administrators' keys. It may be several, separated by white space, of which each is valid. A
+    file of it is read again once it has changed; another first key ends the console's sessions."""
 
     host: str = "127.0.0.1"
     """Address to listen on. The default accepts connections from this machine only, `0.0.0.0` from every network."""
@@ -155,7 +156,7 @@ class ApiSettings:
 
     def __post_init__(self) -> None:
         key = self.admin_key
-        if len(key) < MIN_ADMIN_KEY or not key.isascii() or not key.isprintable() or " " in key:
+        if any(len(one) < MIN_ADMIN_KEY or not (one.isascii() and one.isprintable()) for one in key.split() or [""]):
             raise ValueError(
                 f"admin_key: use at least {MIN_ADMIN_KEY} printable ASCII characters without spaces, "
                 "such as the output of: openssl rand -hex 24"

@@ -21,6 +21,7 @@ from membership.errors import MinutehandError
 from scheduler_service.console.settings import ConsoleSettings, is_safe
 from scheduler_service.domain.sessions import OfOidc
 from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.file_secrets import now
 
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 """Signatures by key pairs only: a secret that both sides know proves nothing about who has signed."""
@@ -135,7 +136,7 @@ class OpenIdProvider:
         return endpoints
 
     async def _ask(self, method: str, address: str, form: Mapping[str, str] | None = None) -> dict[str, Any]:
-        secret = self._settings.oidc_client_secret
+        secret = now(self._settings.oidc_client_secret)
         headers = {}
         if form is not None and secret is not None:
             named = f"{quote_plus(self._settings.oidc_client_id or '')}:{quote_plus(secret)}"

@@ -20,6 +20,7 @@ from scheduler_service.domain.errors import NotFound
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.ports import ClientStore
 from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.file_secrets import accepts, sent
 from scheduler_service.usecases.key_uses import RecordKeyUses
 
 KEY_PREFIX: Final = "mh"
@@ -233,9 +234,14 @@ class Authenticate:
         self._catalog = catalog
         self._uses = uses
         self._clock = clock
-        self.admin_hash = hash_secret(admin_key)
+        self._admin_key = admin_key
         self.admin = Principal(CONFIGURED_ADMIN, configured=True)
         """Who has the configured key."""
+
+    @property
+    def admin_hash(self) -> bytes:
+        """Of the first configured key, as it is now."""
+        return hash_secret(sent(self._admin_key))
 
     def known_client(self, authorization: str | None, before: KnownClient | None) -> KnownClient | None:
         """What `self()` answers, if it is a client whose key may write and everything is cached; None says nothing.
@@ -265,7 +271,7 @@ class Authenticate:
         principal = await self._by_stored_key(key)
         if principal is not None:
             return principal
-        if hmac.compare_digest(hash_secret(key), self.admin_hash):
+        if accepts(self._admin_key, key):
             return self.admin
         raise Unauthenticated("this key is not known")
 

@@ -23,6 +23,7 @@ from membership.server_clocks import ServerClocks
 from membership.settings import MembershipSettings
 from scheduler_service.domain.ids import HOUR_MS
 from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.file_secrets import sent
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.logging import get_logger
 
@@ -79,6 +80,11 @@ class Member:
 def url_of(address: str) -> str:
     """Where a node listens, from the address in its heartbeats, which has a scheme if the node speaks TLS."""
     return address if "://" in address else f"http://{address}"
+
+
+def node_headers(token: str) -> Mapping[str, str]:
+    """The headers of a request to a node, under the cluster's present token."""
+    return {"Authorization": f"Bearer {sent(token)}", "Content-Type": "application/json"}
 
 
 @dataclass(frozen=True, slots=True)

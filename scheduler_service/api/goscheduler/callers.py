@@ -12,7 +12,6 @@ Nothing but the apps that the operator lists is reached, by any caller: other cl
 exist. A browser's request for a web page is refused without a key, as on every wire.
 """
 
-import hmac
 from collections.abc import Mapping
 from typing import Final
 
@@ -24,13 +23,13 @@ from scheduler_service.api.http.wire import refuse_pages
 from scheduler_service.domain.clients import Client, Scope
 from scheduler_service.domain.errors import NotFound
 from scheduler_service.domain.ids import ClientId
+from scheduler_service.runtime.file_secrets import accepts
 from scheduler_service.usecases.authenticate import (
     Authenticate,
     Catalog,
     Forbidden,
     Principal,
     Unauthenticated,
-    hash_secret,
 )
 
 WITHOUT_KEY: Final = Principal("goscheduler without a key")
@@ -75,7 +74,7 @@ class GoSchedulerCallers:
     """Judges callers by the settings."""
 
     def __init__(self, *, settings: GoSchedulerSettings, authenticate: Authenticate, catalog: Catalog) -> None:
-        self._key_hash = None if settings.key is None else hash_secret(settings.key)
+        self._key = settings.key
         self._clients = settings.clients()
         self._open_to_network = settings.open_to_network
         self._authenticate = authenticate
@@ -87,11 +86,11 @@ class GoSchedulerCallers:
         authorization = request.headers.get("Authorization")
         scheme, _, key = (authorization or "").partition(" ")
         if scheme.lower() != "bearer":
-            if self._key_hash is not None:
+            if self._key is not None:
                 raise Unauthenticated("send the key of this wire: Authorization: Bearer KEY")
             refuse_pages(request, any_host=self._open_to_network)
             return WITHOUT_KEY, self._apps(self._clients)
-        if self._key_hash is not None and hmac.compare_digest(hash_secret(key.strip()), self._key_hash):
+        if self._key is not None and accepts(self._key, key.strip()):
             return WITH_KEY, self._apps(self._clients)
         principal = await self._authenticate(authorization)
         if principal.client_id is None:
