@@ -146,9 +146,13 @@ class OpenIdProvider:
                 aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_ANSWER_SECONDS)) as session,
                 session.request(method, address, data=form, headers=headers, allow_redirects=False) as answer,
             ):
-                body = await answer.content.read(_ANSWER_BYTES)
                 if answer.status != 200:
                     raise ProviderFailed(f"it answers {urlsplit(address).path} with status {answer.status}")
+                body = bytearray()
+                while part := await answer.content.read(_ANSWER_BYTES + 1 - len(body)):
+                    body += part
+                if len(body) > _ANSWER_BYTES:
+                    raise ProviderFailed("its answer is too large")
                 said = json.loads(body)
         except (aiohttp.ClientError, TimeoutError, ValueError, OSError) as error:
             raise ProviderFailed(f"it does not answer as it should: {type(error).__name__}") from error

@@ -1,5 +1,6 @@
 """An OpenID provider whose tokens a test makes as it likes."""
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -10,11 +11,13 @@ from joserfc.jwk import KeySet, OctKey, RSAKey
 
 CLIENT = "minutehand"
 CODE = "the-code"
+PACKET = 50_000
 
 
 class ScriptedProvider:
     """`claims`: what the next token says beside its own defaults; None takes one away. `sign`: makes the token.
-    `asked`: the forms that its token endpoint was sent, with the header that names the client."""
+    `asked`: the forms that its token endpoint was sent, with the header that names the client. `more_keys`: keys that it
+    publishes beside its own."""
 
     def __init__(self, clock_ms: Callable[[], int]) -> None:
         self._now = clock_ms
@@ -23,6 +26,7 @@ class ScriptedProvider:
         self.discovery: dict[str, Any] = {}
         self.sign: Callable[[Mapping[str, Any]], str] = self.signed
         self.asked: list[tuple[dict[str, str], str | None]] = []
+        self.more_keys: list[dict[str, str]] = []
         self.nonce = ""
         self.issuer = ""
         self._runner: web.AppRunner | None = None
@@ -73,8 +77,15 @@ class ScriptedProvider:
         }
         return web.json_response(known | self.discovery)
 
-    async def _keys(self, request: web.Request) -> web.Response:
-        return web.json_response(KeySet([self.key]).as_dict(private=False))
+    async def _keys(self, request: web.Request) -> web.StreamResponse:
+        """In parts, as large answers arrive."""
+        keys = KeySet([self.key]).as_dict(private=False)["keys"]
+        body = json.dumps({"keys": [*self.more_keys, *keys]}).encode()
+        answer = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await answer.prepare(request)
+        for at in range(0, len(body), PACKET):
+            await answer.write(body[at : at + PACKET])
+        return answer
 
     async def _token(self, request: web.Request) -> web.Response:
         form = {name: str(value) for name, value in (await request.post()).items()}

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from joserfc.jwk import RSAKey
 
 from scheduler_service.console.settings import ConsoleSettings
 from tests.support.api import ApiHarness
@@ -241,6 +242,14 @@ async def test_a_provider_that_announces_nonsense_is_not_asked(world: World, sai
     answer = await world.wire.send("GET", "/console/oidc:begin")
     assert (answer.status, answer.location) == (502, None)
     check_page(answer)
+
+
+@pytest.mark.parametrize(("bytes_", "status"), [(200_000, 200), (1 << 20, 403)])
+async def test_a_large_answer_is_read_to_its_end_or_refused(world: World, bytes_: int, status: int) -> None:
+    """Answers arrive in parts as large as the network likes."""
+    other = RSAKey.generate_key(2048, parameters={"kid": "2"}).as_dict(private=False)
+    world.provider.more_keys = [{**other, "x": "x" * bytes_}]
+    assert (await world.log_in()).status == status
 
 
 async def test_the_secret_is_sent_to_the_provider_alone(api: ApiHarness) -> None:
