@@ -10,7 +10,7 @@ from aiohttp import web
 from scheduler_service.api.http.route import RequestContext
 from scheduler_service.console.cookies import Cookies
 from scheduler_service.console.openid import Begun, OpenIdProvider, ProviderFailed
-from scheduler_service.console.pages import PAGE_HEADERS, own_page, redirect
+from scheduler_service.console.pages import PAGE_HEADERS, address_of, own_page, redirect
 from scheduler_service.console.rendering import environment
 from scheduler_service.console.settings import ConsoleSettings
 from scheduler_service.usecases.authenticate import Forbidden
@@ -30,13 +30,15 @@ class OpenIdPages:
 
     async def begin_oidc(self, context: RequestContext) -> web.Response:
         """Lead to the provider."""
-        random = context.services.randomness.secret_bytes
+        random, budget = context.services.randomness.secret_bytes, context.services.request_budget
         begun = Begun(*(random(_TOKEN_BYTES).hex() for _ in Begun._fields))
+        budget.take_login(address := address_of(context.request))
         try:
-            address = await self._provider.address(begun, context.services.clock)
+            there = await self._provider.address(begun, context.services.clock)
         except ProviderFailed as error:
             return _refused(context, error, status=502)
-        response = redirect(address)
+        budget.give_back_login(address)
+        response = redirect(there)
         self._cookies.keep_login(response, _packed(begun, own_page(context.request.query.get("next"))))
         return response
 
@@ -46,6 +48,8 @@ class OpenIdPages:
         begun, next_ = _unpacked(self._cookies.kept_login(context.request))
         if begun is None or not hmac.compare_digest(query.get("state", "").encode(), begun.state.encode()):
             return _refused(context, ProviderFailed("the answer belongs to no login of this browser"), status=403)
+        # Anybody can make up a login for their own browser, and each code is asked of the provider.
+        services.request_budget.take_login(address := address_of(context.request))
         try:
             if not (code := query.get("code", "")):
                 raise ProviderFailed("it sends no code")
@@ -56,6 +60,7 @@ class OpenIdPages:
             session = await services.sessions.begin_for(person)
         except Forbidden as error:
             return self._forgotten(_refused(context, error, status=403, said=f"{person.subject}: {error}."))
+        services.request_budget.give_back_login(address)
         # Browsers send a strict cookie only if a page of this origin led to the next one: no redirect from elsewhere.
         text = environment().get_template("logged_in.html").render(next=own_page(next_) or "/console")
         response = self._forgotten(web.Response(body=text.encode(), headers=PAGE_HEADERS))
@@ -69,7 +74,7 @@ class OpenIdPages:
 
 
 def _refused(context: RequestContext, error: Exception, *, status: int, said: str = _NOT_NOW) -> web.Response:
-    context.log("console-login-refused", reason=str(error))
+    context.log("console-login-refused", reason=str(error), address=address_of(context.request))
     text = environment().get_template("login.html").render(next=None, wrong=said, elsewhere=BEGIN)
     return web.Response(body=text.encode(), status=status, headers=PAGE_HEADERS)
 

@@ -223,6 +223,11 @@ def own_page(text: str | None) -> str | None:
     return text
 
 
+def address_of(request: web.Request) -> str:
+    """Of who sends it, as failed logins are counted and logged by it; behind a proxy, that of the proxy."""
+    return request.remote or "unknown"
+
+
 def redirect(location: str) -> web.Response:
     return web.Response(status=303, headers={**SERVER, "Location": location, "Cache-Control": "no-store"})
 

@@ -9,6 +9,7 @@ from scheduler_service.console.pages import (
     LOGIN,
     PAGE_HEADERS,
     Page,
+    address_of,
     own_page,
     read_form,
     redirect,
@@ -37,7 +38,7 @@ class LoginPages:
         """A login that fails is logged, with the id of the key if it has the form of one, and never the key."""
         form, services = await read_form(context.request), context.services
         refuse_foreign(context.request)
-        key, address = form.get("key", ""), context.request.remote or "unknown"
+        key, address = form.get("key", ""), address_of(context.request)
         services.request_budget.take_login(address)
         try:
             begun = await services.sessions.begin(key)

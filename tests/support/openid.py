@@ -16,8 +16,8 @@ PACKET = 50_000
 
 class ScriptedProvider:
     """`claims`: what the next token says beside its own defaults; None takes one away. `sign`: makes the token.
-    `asked`: the forms that its token endpoint was sent, with the header that names the client. `more_keys`: keys that it
-    publishes beside its own."""
+    `asked`: the forms that its token endpoint was sent, with the header that names the client. `more_keys`: those
+    that it publishes beside its own."""
 
     def __init__(self, clock_ms: Callable[[], int]) -> None:
         self._now = clock_ms

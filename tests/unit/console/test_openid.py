@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import pytest
 from joserfc.jwk import RSAKey
+from structlog.testing import capture_logs
 
 from scheduler_service.console.settings import ConsoleSettings
 from tests.support.api import ApiHarness
@@ -207,6 +208,21 @@ async def test_an_answer_that_belongs_to_no_login_of_this_browser_is_refused(
     answer = await world.wire.send("GET", f"/console/oidc?code={CODE}&state={state}", cookie=cookie)
     assert (answer.status, answer.cookies.get("minutehand")) == (403, None)
     assert world.provider.asked == []
+
+
+async def test_codes_that_are_guessed_are_bounded_and_logged(world: World) -> None:
+    asked, cookie = await world.begin()
+    with capture_logs() as logs:
+        for _ in range(30):
+            guess = f"/console/oidc?code=guessed&state={asked['state']}"
+            answer = await world.wire.send("GET", guess, cookie=cookie)
+    assert answer.status == 429
+    assert len(world.provider.asked) == 20
+    refused = [one for one in logs if one["event"] == "console-login-refused"]
+    assert [one["address"] for one in refused] == ["127.0.0.1"] * 20
+    world.api.clock.advance(1)
+    for _ in range(30):
+        assert (await world.log_in()).status == 200
 
 
 @pytest.mark.parametrize("query", ["error=access_denied", "code=", "code=another"])
