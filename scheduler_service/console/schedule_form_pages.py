@@ -99,13 +99,19 @@ def due_of(form: Mapping[str, str], now_ms: int) -> tuple[str | None, str | None
     when = when_of(form)
     if "delay_seconds" in when:
         due = now_ms + round(when["delay_seconds"] * 1000)
-        return (None, "must be before the year 9999") if due > LAST_INSTANT else (format_instant(due), None)
+        return _shown(due)
     if "due" not in when:
         return None, None
     faults: list[FieldError] = []
     named = when["due"]
     instant = named_instant(LocalTime(**named) if isinstance(named, dict) else named, faults)
-    return (None, "; ".join(fault.detail for fault in faults)) if instant is None else (format_instant(instant), None)
+    return (None, "; ".join(fault.detail for fault in faults)) if instant is None else _shown(instant)
+
+
+def _shown(instant: int) -> tuple[str | None, str | None]:
+    if 0 <= instant <= LAST_INSTANT:
+        return format_instant(instant), None
+    return None, "must be from 1970 to the end of the year 9998"
 
 
 async def _destinations(page: Page) -> list[str]:

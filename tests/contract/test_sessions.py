@@ -4,8 +4,9 @@ import pytest
 
 from cql.session import Session as CqlSession
 from cql.storage import Storage
-from scheduler_service.domain.ids import UnixMillis
+from scheduler_service.domain.ids import HOUR_MS, UnixMillis
 from scheduler_service.domain.sessions import OfConfiguredKey, OfKey, OfOidc, Owner, Session
+from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
 from tests.support.cassandra import select_text
 
@@ -41,6 +42,23 @@ async def test_an_ended_session_is_gone_and_no_other(storage: Storage) -> None:
         await storage.sessions.delete_session(one.token_hash)
         assert await storage.sessions.read_session(one.token_hash) is None
     assert await storage.sessions.read_session(other.token_hash) == other
+
+
+async def test_a_session_ends_that_a_process_with_a_clock_ahead_began(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, driver = session(), storage.connection
+    with monkeypatch.context() as ahead:
+        if isinstance(driver, CqlSession):
+            ahead.setattr(driver._cluster, "timestamp_generator", hour_ahead)
+        await storage.sessions.insert_session(one)
+    assert await storage.sessions.read_session(one.token_hash) == one
+    await storage.sessions.delete_session(one.token_hash)
+    assert await storage.sessions.read_session(one.token_hash) is None
+
+
+def hour_ahead() -> int:
+    return (SystemClock().wall_ms() + HOUR_MS) * 1000
 
 
 async def test_all_sessions_are_listed_that_can_be_judged(storage: Storage) -> None:

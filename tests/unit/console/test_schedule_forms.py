@@ -47,6 +47,7 @@ async def test_a_field_that_nobody_would_type_is_refused(api: ApiHarness, manage
     for page, fields in (
         (FORM, {"due": "9" * 20 + " days", "act": "preview"}),
         (FORM, {"due": "9" * 20 + " days"}),
+        *((FORM, {"due": f"{day}T00:00:00+23:59", "act": "preview"}) for day in ("0001-01-01", "1960-01-01")),
         *((FORM, {"callback.is_json": "on", "callback.body": "[" * n + "]" * n}) for n in range(700, 1000, 10)),
         (WINDOW, {"act": "reschedule", "due": "+1 h", "window_seconds": "9" * 5000}),
         (WINDOW, {"act": "reschedule", "due": "+" + "9" * 20 + " d"}),
