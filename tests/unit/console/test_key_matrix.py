@@ -213,3 +213,21 @@ async def test_strange_values_of_every_field_are_refused_and_shown_as_text(world
             assert shown.status < 500, (path, act, shown.text)
             assert "<script>x()" not in shown.source
             assert "</script>49" not in shown.source
+
+
+QUERIES: Final = tuple("after act by cursor day destination from label month q state to window".split())
+SHARES: Final = 6
+"""Parts of the pages that a test opens, as each has little CPU time."""
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+@pytest.mark.parametrize("value", ["%00", "9" * 400, "2026-99-99", "x&{name}=y"])
+async def test_strange_queries_of_every_page_are_refused_or_shown(world: World, value: str, share: int) -> None:
+    query = "&".join(f"{name}={value.replace('{name}', name)}" for name in QUERIES)
+    pages = [route for route in (*OF_CLIENTS, *OF_OPERATORS) if route.method == "GET"]
+    async with browser_of(world.api) as browser:
+        await browser.log_in(ADMIN_KEY)
+        for route in pages[share::SHARES]:
+            if not route.path.endswith("/stream"):
+                shown = await browser.open(f"{world.path(route)}?{query}")
+                assert shown.status < 500, (route.path, shown.text)

@@ -6,6 +6,7 @@ import pytest
 
 from membership.errors import StoreUnavailable
 from scheduler_service.console.findings import findings_of, sentence_of
+from scheduler_service.runtime.health import CLOCK_UNTRUSTED, Reason
 from tests.support.api import ADMIN_KEY, ApiHarness
 from tests.unit.console.conftest import browser_of
 from tests.unit.console.test_login import Wire
@@ -140,6 +141,19 @@ async def test_without_storage_a_page_says_what_to_do(api: ApiHarness, monkeypat
     answer = await wire.send("GET", "/console/cluster", cookie=cookie)
     assert (answer.status, "nodetool status" in answer.text) == (503, True)
     await wire.close()
+
+
+async def test_an_api_whose_clock_is_in_doubt_says_so(api: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def unready() -> list[Reason]:
+        return [Reason(CLOCK_UNTRUSTED, "the clock is 3 s ahead of the nodes': creates are refused")]
+
+    async with browser_of(api) as browser:
+        await browser.log_in(ADMIN_KEY)
+        assert "This API refuses" not in (await browser.open("/console/cluster")).text
+        monkeypatch.setattr(api.services.health, "unready", unready)
+        shown = await browser.open("/console/cluster")
+    assert "This API refuses creates: the clock is 3 s ahead of the nodes'." in shown.text
+    assert "Set this machine's clock right" in shown.text
 
 
 async def test_an_overdue_rate_is_put_and_taken_away(api: ApiHarness) -> None:
