@@ -36,6 +36,14 @@ SHOWN = {
     "docs/how-to/get-notices.md": (r"state +enabled",),
     "docs/how-to/follow-events.md": (r'"type":"schedule.delivered"', r"schedule\.delivered", r"event: begin"),
     "docs/how-to/know-what-is-overdue.md": (r"schedule\.overdue .*reason=receiver",),
+    "docs/how-to/order-calls.md": (r"earlier call of its ordering key had not ended",),
+    "docs/how-to/crons-and-daylight-saving.md": (
+        r"2027-03-28 01:00:00.000Z\n2027-03-29 00:30",  # Berlin: skipped, called right after it
+        r"2027-03-27 01:30:00.000Z\n2027-03-29 00:30",  # or not that day
+        r"2027-11-07 05:30:00.000Z\n2027-11-07 06:30",  # New York: repeated, called twice
+        r"2027-10-02 15:30:00.000Z",  # Lord Howe: half an hour
+        r"2027-04-03 14:30:00.000Z\n2027-04-03 15:00:00.000Z\n2027-04-03 15:30",
+    ),
     "docs/how-to/long-work.md": (r'"state":"awaiting"', r"delivered .* done "),
     "docs/how-to/answer-a-call.md": (r"< webhook-delivery: abort-message", r"failed .* 489 .* not-again"),
     "docs/how-to/why-was-it-late.md": (r"that attempt delivered it", r'"verdict":"'),
@@ -44,6 +52,11 @@ SHOWN = {
     "docs/how-to/trace-calls.md": (r'"state":"scheduled"',),
 }
 """What the lines of each page print in the end."""
+PRINTED = {
+    "docs/how-to/order-calls.md": r"step 1, attempt 1: 204\nstep 2, attempt 1: 503\nstep 2, attempt 2: 204\nstep 3, ",
+    "docs/how-to/crons-and-daylight-saving.md": r"2027-11-07T05:30:00\+00:00\n2027-11-08T06:30",
+}
+"""What their programs print."""
 TOLD = {
     "docs/how-to/first-callback.md": (r'signature right  \{"hello": "curl"\}', r'right  \{"hello":"command"\}'),
     "docs/how-to/get-notices.md": (r'"subscription":"failures".*"type":"schedule.failed"', r'"on":"success"'),
@@ -81,6 +94,7 @@ def test_its_program_runs(page: str, running: Running, tmp_path: Path) -> None:
         return
     ran = run_python(page, running.variables, tmp_path)
     assert ran.code == (INTERRUPTED if page in ENDLESS else 0), ran.said
+    assert re.search(PRINTED.get(page, ""), ran.said), ran.said
     if page in ENDLESS:
         assert re.match(r"20\d\d-.* schedule\.\w+ ", ran.said), ran.said
 

@@ -6,6 +6,8 @@ from playwright.sync_api import Browser
 from tests.console.conftest import Shop
 from tests.support.chromium import DESK, PHONE, Screen, tab
 
+PARTS = ("nav", "#put_cron", "#schema-DstRequest", "#problem-overloaded")
+"""One of each kind: axe takes minutes for the whole page."""
 FOUND = "nav li:not([hidden]) a"
 
 
@@ -14,7 +16,7 @@ def test_operations_are_found_and_read_on_every_screen(browser: Browser, shop: S
     with tab(browser, shop.url, screen) as docs:
         docs.open("/docs")
         assert docs.sideways == 0
-        assert docs.judged() == []
+        assert docs.judged(*PARTS) == []
         search = docs.page.get_by_label("Search operations")
         for words, hash_ in (("at most once", "#create_schedule"), ("DST", "#put_cron"), ("Retry-After", "#callback")):
             search.fill(words)

@@ -103,9 +103,13 @@ class Tab:
         """By how many pixels the page can be scrolled sideways."""
         return int(self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
 
-    def judged(self) -> list[str]:
-        """What axe finds that is serious, with where."""
-        found = Axe().run(self.page).response["violations"]
+    def judged(self, *within: str) -> list[str]:
+        """What axe finds that is serious, with where. `within`: selectors of parts of the page; without, all of it."""
+        found = (
+            Axe()
+            .run(self.page, context={"include": [[one] for one in within]} if within else None)
+            .response["violations"]
+        )
         return [
             f"{one['id']}: {node['html'][:200]}" for one in found if one["impact"] in _GRAVE for node in one["nodes"]
         ]

@@ -1,8 +1,11 @@
 """Builds the documentation: `python -m tests.support.docs_site` writes it to build/docs.
 
     docs/*.md -----------------------------------------\\
-    README, CHANGELOG, guides of helm/ and spark/ ------ > build/docs-pages --sphinx--> build/docs --> links checked
-    commands, settings, metrics, routes, docstrings ---/
+    README, CHANGELOG, guides of helm/ and spark/ ------ > build/docs-pages --sphinx--> build/docs --> links checked,
+    commands, settings, metrics, routes, docstrings ---/                                                 pages looked at
+
+Beside the pages the site has them as Markdown, `llms.txt` (an index of those), `llms-full.txt` (those for readers of
+the product in one) and `openapi.json`.
 
 Nothing generated is committed. Links between Markdown files are written as a reader of the repository follows them.
 Here they lead to the pages that those files become; a link to a file that becomes none is reduced to its text. Every
@@ -12,6 +15,7 @@ without internet. Every fault is an error.
 
 import ast
 import inspect
+import json
 import posixpath
 import re
 import shutil
@@ -27,11 +31,14 @@ from urllib.parse import unquote, urlsplit
 from minutehand import client, webhooks
 from minutehand.config import TABLES
 from minutehand.reference_pages import defaults, documented, field_docs, summary, toml
+from scheduler_service.api.http.html import SAMPLES_STYLE
 from scheduler_service.api.openapi.docs_page import docs_page
 from scheduler_service.api.openapi.document import build_document
 from scheduler_service.api.resources import ROUTES
 from scheduler_service.runtime import log_actions
 from tests.support.command_tree import command_tree
+from tests.support.docs_llms import full_text, index_text
+from tests.support.docs_reader import looked_at
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 DOCS: Final = ROOT / "docs"
@@ -53,42 +60,51 @@ COLLECTED: Final = {
 }
 """Pages with the files from which they are made."""
 NAVIGATION: Final = {
-    "Use it": (
-        "readme",
-        "how-to/first-callback",
+    "Start": ("how-to/first-callback", "README <readme>"),
+    "Use": (
         "using",
-        "cron-rules",
-        "how-to/verify-a-signature",
-        "how-to/retries-and-dead-letters",
-        "how-to/idempotency-and-own-keys",
-        "how-to/at-most-once",
-        "how-to/answer-a-call",
-        "how-to/long-work",
+        "how-to/look-at-the-console",
         "how-to/follow-events",
         "how-to/get-notices",
         "how-to/know-what-is-overdue",
         "how-to/why-was-it-late",
         "how-to/forecast",
-        "how-to/look-at-the-console",
         "how-to/trace-calls",
-        "how-to/after-an-outage",
+        "how-to/ingest-kafka",
+        "how-to/import-schedules",
         "how-to/move-from-goscheduler",
         "how-to/move-from-bigben",
-        "how-to/import-schedules",
-        "how-to/ingest-kafka",
+    ),
+    "Guides": (
+        "how-to/verify-a-signature",
+        "how-to/retries-and-dead-letters",
+        "how-to/idempotency-and-own-keys",
+        "how-to/at-most-once",
+        "how-to/order-calls",
+        "how-to/crons-and-daylight-saving",
+        "how-to/answer-a-call",
+        "how-to/long-work",
+    ),
+    "Operate": (
+        "operations",
+        "Sizing, keys, backup, upgrades <guides/operating>",
+        "guides/runbook",
+        "guides/chart",
+        "how-to/after-an-outage",
+        "guides/spark",
         "performance",
         "changelog",
     ),
-    "Operate it": ("operations", "guides/operating", "guides/runbook", "guides/chart", "guides/spark"),
     "Reference": (
         "reference/rest",
+        "cron-rules",
         "reference/sdk",
         "reference/commands",
         "reference/settings",
         "reference/metrics",
         "reference/log-actions",
     ),
-    "Understand it": ("architecture", "glossary", "decisions/index", "protocols/index"),
+    "Understand": ("architecture", "glossary", "decisions/index", "protocols/index"),
     "Contribute": (
         "contributing",
         "how-to/add-a-route",
@@ -104,6 +120,9 @@ NAVIGATION: Final = {
         "security",
     ),
 }
+"""Groups of the contents with their pages, in the order of the index. `TITLE <PAGE>`: under another title."""
+GENERATED: Final = "<!-- generated references -->\n"
+"""Where the index lists them."""
 _REST_HEADING: Final = re.compile(
     r'(?:<h2 id="(?P<chapter>[^"]+)">|<section[^>]* id="(?P<section>[^"]+)">\s*<h3>)(?P<text>.*?)</h[23]>'
 )
@@ -120,7 +139,9 @@ def main() -> int:
     options = ["-W", "--keep-going", "-q", "-j", "auto", "-d", str(PAGES / ".cache"), "-c", str(DOCS)]
     built = subprocess.run([sys.executable, "-m", "sphinx", *options, str(PAGES), str(SITE)], check=False)
     if built.returncode == 0:
+        finish(SITE)
         faults += broken(SITE)
+        faults += looked_at(SITE)
         sys.stdout.write(f"{SITE.relative_to(ROOT)}/index.html\n")
     sys.stderr.writelines(f"{fault}\n" for fault in faults)
     return 1 if faults else built.returncode
@@ -135,7 +156,10 @@ def write_pages() -> list[str]:
     faults: list[str] = []
     pages = {page: _led((ROOT / source).read_text(), page, sources, faults) for page, source in sources.items()}
     references = _references()
-    pages["index.md"] += "\n" + "".join(f"- [{_title(text)}]({page})\n" for page, text in references.items())
+    listed = "".join(f"- [{_title(text)}]({page})\n" for page, text in references.items())
+    if GENERATED not in pages["index.md"]:
+        faults.append(f"docs/index.md: there is no place for the generated references, {GENERATED.strip()}")
+    pages["index.md"] = pages["index.md"].replace(GENERATED, listed)
     pages["index.md"] += "".join(_contents(of, named) for of, named in NAVIGATION.items())
     decisions = sorted(page.removesuffix(".md") for page in own if re.match(r"decisions/\d", page))
     pages["decisions/index.md"] += _contents("", [f"/{page}" for page in decisions])
@@ -144,6 +168,8 @@ def write_pages() -> list[str]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     shutil.copytree(DOCS / "images", PAGES / "images")
+    (PAGES / "static").mkdir()
+    (PAGES / "static" / "samples.css").write_text(SAMPLES_STYLE)
     return faults
 
 
@@ -180,8 +206,27 @@ def _contents(caption: str, pages: Any) -> str:
     return "\n".join(("\n\n```{toctree}", *options, "", *pages, "```\n"))
 
 
+def finish(site: Path) -> None:
+    """Write what stands beside the pages, let the keyboard scroll what is wider than a page, and give the groups of the
+    contents a level as headings, which Sphinx forgets."""
+    groups = {of: [page.rpartition("<")[2].rstrip(">") for page in named] for of, named in NAVIGATION.items()}
+    texts = {path.relative_to(PAGES).as_posix(): path.read_text() for path in sorted(PAGES.rglob("*.md"))}
+    for page, text in texts.items():
+        (site / page).write_text(text)
+    (site / "llms.txt").write_text(index_text(groups, texts))
+    (site / "llms-full.txt").write_text(full_text(groups, texts))
+    (site / "openapi.json").write_text(json.dumps(build_document(ROUTES), indent=1, ensure_ascii=False))
+    for path in site.rglob("*.html"):
+        text = path.read_text()
+        text = re.sub(r'<(pre|div class="table-wrapper[^"]*")>', r'<\1 tabindex="0">', text)
+        path.write_text(text.replace(' role="heading">', ' role="heading" aria-level="2">'))
+
+
 def broken(site: Path) -> Iterator[str]:
     """Broken links, and references to other machines."""
+    for target in re.findall(r"(?m)^- \[[^\]]+\]\(([^)]+)\)", (site / "llms.txt").read_text()):
+        if not (site / target).is_file():
+            yield f"llms.txt leads to {target}, which does not exist"
     pages = {path: _Links.of(path.read_text()) for path in sorted(site.rglob("*.html"))}
     for path, links in pages.items():
         where = path.relative_to(site)
@@ -238,8 +283,8 @@ def _references() -> dict[str, str]:
 def _rest() -> str:
     """The page that an API serves at /docs, with the site's headings instead of its own frame and contents."""
     body = docs_page(build_document(ROUTES)).partition("</h1>")[2].partition("</body>")[0]
-    body = re.sub(r"<p><a href=\"/openapi.json\">.*?</p>|<nav>.*?</nav>|</section>", "", body, flags=re.DOTALL)
-    body = body.replace("<table>", '<table class="docutils">')
+    body = re.sub(r"</section>|</main>|<script>.*?</script>", "", body, flags=re.DOTALL)
+    body = body.replace('href="/openapi.json"', 'href="../openapi.json"')
     # A blank line would end an HTML block.
     body = "\n".join(line for line in body.splitlines() if line.strip())
     body = _REST_HEADING.sub(_heading, body)

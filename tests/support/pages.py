@@ -27,6 +27,7 @@ INTERRUPTED: Final = 124
 """The exit code of a program that had no end."""
 BLOCK: Final = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
 _DATE = re.compile(r"\b20\d\d-\d\d-\d\d(?=[T\"& ])")
+_PREVIEWED = ("crons preview", '{"expression"')
 _PORT = re.compile(r"\b9000\b")
 
 SHELL: Final = """\
@@ -83,8 +84,14 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 def moved(text: str, *, today: date) -> str:
-    """The text with its dates as far from `today` as they are from `WRITTEN`."""
-    return _DATE.sub(lambda found: str(date.fromisoformat(found[0]) + (today - WRITTEN)), text)
+    """The text with its dates as far from `today` as they are from `WRITTEN`. Where a rule is previewed they stay:
+    clocks are changed on certain days."""
+
+    def move(found: re.Match[str]) -> str:
+        return str(date.fromisoformat(found[0]) + (today - WRITTEN))
+
+    lines = text.splitlines(keepends=True)
+    return "".join(line if any(word in line for word in _PREVIEWED) else _DATE.sub(move, line) for line in lines)
 
 
 def run_shell(page: str, variables: Mapping[str, str], directory: Path, *, demo_log: Path) -> Ran:
