@@ -36,6 +36,7 @@ SHOWN = {
     "docs/how-to/get-notices.md": (r"state +enabled",),
     "docs/how-to/follow-events.md": (r'"type":"schedule.delivered"', r"schedule\.delivered", r"event: begin"),
     "docs/how-to/know-what-is-overdue.md": (r"schedule\.overdue .*reason=receiver",),
+    "docs/operations.md": (r"\d+ of \d+ pollers are owned", r"state +finished"),
     "docs/how-to/order-calls.md": (r"earlier call of its ordering key had not ended",),
     "docs/how-to/crons-and-daylight-saving.md": (
         r"2027-03-28 01:00:00.000Z\n2027-03-29 00:30",  # Berlin: skipped, called right after it
