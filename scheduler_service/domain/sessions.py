@@ -20,7 +20,7 @@ class OfKey(msgspec.Struct, frozen=True, tag="key"):
 
 class OfConfiguredKey(msgspec.Struct, frozen=True, tag="configured"):
     """Begun with the configured administrator's key. `proof`: an HMAC of the session's token under that key's hash, so
-    that the session ends when another key is configured."""
+    that the session ends when this key is not configured any more."""
 
     proof: bytes
 

@@ -56,15 +56,20 @@ def now(secret: str | None) -> str | None:
     return secret.now() if isinstance(secret, FileSecret) else secret
 
 
+def words(secret: str) -> list[str]:
+    """All that are accepted of a secret that may be several words."""
+    return now(secret).split()
+
+
 def sent(secret: str) -> str:
     """What is sent of a secret that may be several words: the first."""
-    return now(secret).split()[0]
+    return words(secret)[0]
 
 
 def accepts(secret: str, given: str) -> bool:
     """Whether `given` is one of the words of a secret. The time that it takes tells nothing about them."""
     offered = _hash(given)
-    return sum(hmac.compare_digest(_hash(word), offered) for word in now(secret).split()) > 0
+    return sum(hmac.compare_digest(_hash(word), offered) for word in words(secret)) > 0
 
 
 def _hash(text: str) -> bytes:

@@ -20,7 +20,7 @@ from scheduler_service.domain.errors import NotFound
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.ports import ClientStore
 from scheduler_service.runtime.clock import Clock
-from scheduler_service.runtime.file_secrets import accepts, sent
+from scheduler_service.runtime.file_secrets import accepts, words
 from scheduler_service.usecases.key_uses import RecordKeyUses
 
 KEY_PREFIX: Final = "mh"
@@ -239,9 +239,9 @@ class Authenticate:
         """Who has the configured key."""
 
     @property
-    def admin_hash(self) -> bytes:
-        """Of the first configured key, as it is now."""
-        return hash_secret(sent(self._admin_key))
+    def admin_hashes(self) -> list[bytes]:
+        """Of the configured keys, as they are now: while one replaces another there are two."""
+        return [hash_secret(word) for word in words(self._admin_key)]
 
     def known_client(self, authorization: str | None, before: KnownClient | None) -> KnownClient | None:
         """What `self()` answers, if it is a client whose key may write and everything is cached; None says nothing.

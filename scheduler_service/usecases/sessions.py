@@ -29,7 +29,7 @@ from scheduler_service.domain.sessions import (
 )
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
-from scheduler_service.usecases.authenticate import Authenticate, Forbidden, Principal
+from scheduler_service.usecases.authenticate import Authenticate, Forbidden, Principal, hash_secret
 
 TOKEN_BYTES: Final = 32
 
@@ -69,9 +69,12 @@ class Sessions:
 
     async def begin(self, key: str) -> Begun:
         """Raises Unauthenticated, StoreUnavailable."""
-        principal = await self._authenticate(f"Bearer {key.strip()}")
+        key = key.strip()
+        principal = await self._authenticate(f"Bearer {key}")
         token = self._new_token()
-        owner = OfConfiguredKey(self._proof(token)) if principal.key_id is None else OfKey(principal.key_id)
+        owner = (
+            OfConfiguredKey(_proof(token, hash_secret(key))) if principal.key_id is None else OfKey(principal.key_id)
+        )
         return await self._begin(token, owner, principal)
 
     async def begin_for(self, person: OfOidc) -> Begun:
@@ -120,7 +123,8 @@ class Sessions:
             case OfKey(key_id):
                 return await self._authenticate.of_key(key_id)
             case OfConfiguredKey(proof):
-                return self._authenticate.admin if hmac.compare_digest(proof, self._proof(token)) else None
+                good = (_proof(token, one) for one in self._authenticate.admin_hashes)
+                return self._authenticate.admin if any(hmac.compare_digest(proof, one) for one in good) else None
             case OfOidc():
                 return await self._of_person(owner)
 
@@ -135,8 +139,9 @@ class Sessions:
             return None
         return Principal(name, client.client_id, client, scope=right.scope)
 
-    def _proof(self, token: str) -> bytes:
-        return hmac.digest(self._authenticate.admin_hash, token.encode(), "sha256")
+
+def _proof(token: str, key_hash: bytes) -> bytes:
+    return hmac.digest(key_hash, token.encode("utf-8", "surrogateescape"), "sha256")
 
 
 def _identity(owner: Owner) -> tuple[str, ...]:

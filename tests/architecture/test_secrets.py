@@ -12,12 +12,11 @@ KINDS_OF_SETTINGS = "minutehand/config_values.py"
 """Here a variable tells which settings are secrets; none of them is compared."""
 CONSTANT_TIME = "hmac.compare_digest"
 WHERE = {
-    "scheduler_service/usecases/authenticate.py": 2,
-    "scheduler_service/api/goscheduler/callers.py": 1,
+    "scheduler_service/runtime/file_secrets.py": 1,
+    "scheduler_service/usecases/authenticate.py": 1,
     "scheduler_service/console/openid_pages.py": 1,
     "scheduler_service/console/pages.py": 1,
     "scheduler_service/usecases/sessions.py": 1,
-    "poller_cluster/ops/server.py": 1,
     "minutehand/webhooks.py": 1,
     "scheduler_service/domain/acknowledgements.py": 1,
 }

@@ -5,6 +5,7 @@ import pytest
 from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.sessions import SESSION_MS, OfOidc, Rights
+from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.authenticate import Authenticate, Principal, Unauthenticated
 from scheduler_service.usecases.sessions import Sessions
 from tests.support.api import ADMIN_KEY, NOW, ApiHarness, SeededRandomness
@@ -29,8 +30,21 @@ def another_process(world: ApiHarness, *, admin_key: str) -> Sessions:
             catalog=services.catalog, uses=services.key_uses, clock=world.clock, admin_key=admin_key
         ),
         clock=world.clock,
-        randomness=SeededRandomness(1),
+        randomness=SystemRandomness(),
     )
+
+
+async def test_a_session_lasts_as_long_as_the_configured_key_that_began_it(world: ApiHarness) -> None:
+    """While one key replaces another, both are good, in whatever order."""
+    old, new = "the-old-configured-key", "the-new-configured-key"
+    begun = {
+        key: await another_process(world, admin_key=configured).begin(key)
+        for key, configured in ((old, f"{new} {old}"), (new, f"{old} {new}"))
+    }
+    for configured in (old, new, f"{old} {new}", f"{new} {old}"):
+        process = another_process(world, admin_key=configured)
+        for key, one in begun.items():
+            assert (await process.find(one.token) is not None) == (key in configured), (key, configured)
 
 
 @pytest.mark.parametrize("scope", list(Scope))
