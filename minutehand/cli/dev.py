@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from minutehand.cli.options import AsJson
-from minutehand.cli.output import print_json_line
+from minutehand.cli.output import fail, print_json_line
 
 if TYPE_CHECKING:
     from minutehand.dev.server import Access
@@ -24,6 +24,10 @@ def dev(
     follow: Annotated[
         bool, typer.Option("--follow", help="Let the clock follow real time at first, instead of standing.")
     ] = False,
+    at: Annotated[
+        str | None,
+        typer.Option("--at", metavar="INSTANT", help="Where its clock begins. [default: now]", show_default=False),
+    ] = None,
     admin_key: Annotated[
         str | None,
         typer.Option(
@@ -40,6 +44,7 @@ def dev(
     With --json, one line of JSON has its address and keys as soon as it can be asked.
     """
     from minutehand.dev.run import dev_settings, run_dev
+    from scheduler_service.domain.instants import parse_instant
 
     def ready(access: "Access") -> None:
         if as_json:
@@ -62,4 +67,9 @@ def dev(
             "curl $API/dev/clock:advance -d '{\"seconds\": 3600}'"
         )
 
-    run_dev(dev_settings(host=host, port=port, admin_key=admin_key), follows=follow, ready=ready)
+    try:
+        starts_ms = None if at is None else parse_instant(at)
+    except ValueError as error:
+        fail(f"--at: {error}")
+    settings = dev_settings(host=host, port=port, admin_key=admin_key)
+    run_dev(settings, follows=follow, starts_ms=starts_ms, ready=ready)

@@ -31,14 +31,16 @@ def dev_settings(*, host: str, port: int, admin_key: str | None) -> Settings:
     )
 
 
-def run_dev(settings: Settings, *, follows: bool, ready: Callable[[Access], None]) -> None:
+def run_dev(settings: Settings, *, follows: bool, starts_ms: int | None, ready: Callable[[Access], None]) -> None:
     """Serve until SIGTERM or SIGINT; `ready` is called once, with what a user needs to begin. Raises ProcessFailed."""
     configure_logging(settings.logging, identity={"program": "dev"})
 
     async def serve(stop: StopSignal) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, DevLoop)
-        server = DevServer(settings=settings, real=SystemClock(), follows=follows, loop=loop, fail=stop.fail)
+        server = DevServer(
+            settings=settings, real=SystemClock(), follows=follows, starts_ms=starts_ms, loop=loop, fail=stop.fail
+        )
         try:
             ready(await server.start())
             await stop.wait()

@@ -38,6 +38,7 @@ from minutehand.errors import LocalError
 from scheduler_service.api.http.endpoint import problem_response, request_id_of
 from scheduler_service.api.http.wire import refuse_pages
 from scheduler_service.api.problems import problem
+from scheduler_service.console.rendering import show_notice
 from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.instants import format_instant, parse_instant
@@ -62,7 +63,7 @@ class _MoveTo(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _UntilIdle(msgspec.Struct, forbid_unknown_fields=True):
-    within_seconds: Annotated[float, Meta(gt=0, le=MOST_SECONDS)] = 30 * 86_400.0
+    within_seconds: Annotated[float, Meta(gt=0, le=MOST_SECONDS)] = 366 * 86_400.0
 
 
 class _Refused(Exception):
@@ -82,12 +83,19 @@ class Access:
 
 class DevServer:
     """Runs from `start` to `stop`. `fail(reason)` ends the process. `follows`: whether its clock follows real time at
-    first, and after a reset."""
+    first, and after a reset. `starts_ms`: where its clock begins then (Unix milliseconds); None: at the present."""
 
     def __init__(
-        self, *, settings: Settings, real: Clock, follows: bool, loop: DevLoop, fail: Callable[[str], None]
+        self,
+        *,
+        settings: Settings,
+        real: Clock,
+        follows: bool,
+        starts_ms: int | None,
+        loop: DevLoop,
+        fail: Callable[[str], None],
     ) -> None:
-        self._settings, self._real, self._follows = settings, real, follows
+        self._settings, self._real, self._follows, self._starts_ms = settings, real, follows, starts_ms
         self._loop, self._fail = loop, fail
         self._receivers = Receivers()
         self._turn = asyncio.Lock()
@@ -105,6 +113,7 @@ class DevServer:
         app = web.Application(client_max_size=MAX_STATE_BYTES)
         self._add_routes(app)
         app.on_response_prepare.append(_say_nothing_is_kept)
+        show_notice("This is a server for tests, whose time can be moved: nothing is kept.")
         runner = self._runner = web.AppRunner(
             app,
             access_log=None,
@@ -117,7 +126,7 @@ class DevServer:
         await web.TCPSite(runner, api.host, api.port).start()
         host, port = runner.addresses[0][:2]
         self._url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-        await self._begin(InMemoryConnection(), self._real.wall_ms())
+        await self._begin(InMemoryConnection(), self._first_ms)
         return await self._register(api.admin_key)
 
     async def stop(self) -> None:
@@ -166,6 +175,10 @@ class DevServer:
         self._world.clock.freeze()
         await self._traveller.drive(self._world.stop())
         await self._world.close()
+
+    @property
+    def _first_ms(self) -> int:
+        return self._real.wall_ms() if self._starts_ms is None else self._starts_ms
 
     def _dump(self) -> State:
         return dump(self._world.memory, now=self._now)
@@ -330,7 +343,7 @@ class DevServer:
         return await self._show_clock(request)
 
     async def _reset(self, request: web.Request) -> web.Response:
-        await self._replace(msgspec.json.decode(self._first, type=State), self._real.wall_ms())
+        await self._replace(msgspec.json.decode(self._first, type=State), self._first_ms)
         return await self._show_clock(request)
 
 

@@ -164,5 +164,10 @@ def environment() -> Environment:
         "viewers": viewers,
         "tone": tone,
     }
-    made.globals |= {"static": lambda name: f"/console/static/{version_of(name)}/{name}"}
+    made.globals |= {"static": lambda name: f"/console/static/{version_of(name)}/{name}", "notice": None}
     return made
+
+
+def show_notice(sentence: str) -> None:
+    """Show a sentence on top of every page of this process from now on."""
+    environment().globals["notice"] = sentence

@@ -18,6 +18,7 @@ from tests.support.raw_receiver import RawReceiver, RawRequest, answering
 DAY = 86_400
 BERLIN = "Europe/Berlin"
 KEPT = "nothing is kept"
+BEGINNING = "2027-02-10T12:00:00Z"
 
 
 class Refused(Exception):
@@ -67,9 +68,8 @@ class Server:
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Server]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "minutehand", "dev", "--port", "0", "--json"], stdout=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, "-m", "minutehand", "dev", "--port", "0", "--at", BEGINNING, "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     with process:
         try:
             assert process.stdout is not None
@@ -184,6 +184,11 @@ def test_the_clock_follows_real_time_and_stands(dev: Server) -> None:
     assert dev.ask("POST", "/dev/clock:follow")["mode"] == "following"
     frozen = dev.ask("POST", "/dev/clock:freeze")
     assert dev.ask("GET", "/dev/clock") == frozen
+
+
+def test_its_console_says_that_nothing_is_kept(dev: Server) -> None:
+    with urlopen(dev.told["url"] + "/console/login", timeout=60) as page:
+        assert b"nothing is kept" in page.read()
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,10 @@ SHOWN = {
     "docs/how-to/forecast.md": (r'"guaranteed_per_minute":4000', r"\d\d:\d\d +[\d,]+ +#+ +\|"),
     "docs/how-to/after-an-outage.md": (r"action +report", r'"action":"skip"'),
     "docs/how-to/trace-calls.md": (r'"state":"scheduled"',),
+    "docs/how-to/test-with-virtual-time.md": (
+        r'"attempt":1,.*"status":503,.*"attempt":2,.*"status":503,.*"attempt":3,.*"status":204',
+        r'"at":"2027-03-27T07:30:00.000Z".*"at":"2027-03-28T06:30:00.000Z"',
+    ),
 }
 """What the lines of each page print in the end."""
 PRINTED = {

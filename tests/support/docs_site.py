@@ -84,6 +84,7 @@ NAVIGATION: Final = {
         "how-to/crons-and-daylight-saving",
         "how-to/answer-a-call",
         "how-to/long-work",
+        "how-to/test-with-virtual-time",
     ),
     "Operate": (
         "operations",

@@ -26,6 +26,8 @@ ENDLESS_SECONDS: Final = 30
 INTERRUPTED: Final = 124
 """The exit code of a program that had no end."""
 BLOCK: Final = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
+OF_A_CLOCK_OF_ITS_OWN: Final = {"docs/how-to/test-with-virtual-time.md"}
+"""Pages whose dates stay as they are."""
 _DATE = re.compile(r"\b20\d\d-\d\d-\d\d(?=[T\"& ])")
 _PREVIEWED = ("crons preview", '{"expression"')
 _PORT = re.compile(r"\b9000\b")
@@ -45,6 +47,8 @@ curl() {
 
 minutehand() {
     case "$*" in
+    # In the background: killed with the jobs of this shell.
+    "dev "*) exec minutehand "$@" ;;
     "events tail "*) timeout --signal INT "$ENDLESS_SECONDS" minutehand "$@" || [ $? = 124 ] ;;
     # What a reader sees refused: its schedule waits; no Kafka is offered; nobody has that name; the receiver refuses.
     "destinations delete "*" warehouse" | *"--kind kafka"* | *"--destination orders"*) ! command minutehand "$@" ;;
@@ -99,7 +103,8 @@ def run_shell(page: str, variables: Mapping[str, str], directory: Path, *, demo_
     (port,) = free_ports(1)
     lines = "\n".join(blocks(page, "sh")).replace("ACK_URL=...", "ACK_URL=$(address_for_words)")
     script = directory / "page.sh"
-    script.write_text(SHELL + _PORT.sub(str(port), moved(lines, today=_today())), encoding="utf-8")
+    today = WRITTEN if page in OF_A_CLOCK_OF_ITS_OWN else _today()
+    script.write_text(SHELL + _PORT.sub(str(port), moved(lines, today=today)), encoding="utf-8")
     also = {"DEMO_LOG": str(demo_log), "ENDLESS_SECONDS": str(ENDLESS_SECONDS)}
     return _run(["bash", str(script)], {**variables, **also}, directory)
 
