@@ -32,6 +32,8 @@ new PerformanceObserver((seen) => {
 }).observe({ type: "layout-shift", buffered: true });
 """
 _GRAVE = ("serious", "critical")
+_FAULTS_ONLY = {"resultTypes": ["violations"]}
+"""What is right is not described: on the largest page that takes as long again."""
 
 Scheme = Literal["light", "dark"]
 
@@ -105,11 +107,8 @@ class Tab:
 
     def judged(self, *within: str) -> list[str]:
         """What axe finds that is serious, with where. `within`: selectors of parts of the page; without, all of it."""
-        found = (
-            Axe()
-            .run(self.page, context={"include": [[one] for one in within]} if within else None)
-            .response["violations"]
-        )
+        parts = {"include": [[one] for one in within]} if within else None
+        found = Axe().run(self.page, context=parts, options=_FAULTS_ONLY).response["violations"]
         return [
             f"{one['id']}: {node['html'][:200]}" for one in found if one["impact"] in _GRAVE for node in one["nodes"]
         ]
