@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+import msgspec
 from aiohttp import web
 from aiohttp.http import HttpVersion11, RawRequestMessage
 from aiohttp.streams import StreamReader
@@ -181,7 +182,7 @@ class Operations:
 
 def _json_of(response: web.StreamResponse) -> Any:
     text = response.body if isinstance(response, web.Response) else None
-    return json.loads(text) if isinstance(text, bytes) and text.strip() else None
+    return msgspec.json.decode(text) if isinstance(text, bytes) and text.strip() else None
 
 
 def _payload(outer: web.Request, body: bytes) -> StreamReader:
