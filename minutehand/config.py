@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from cql.settings import StorageSettings
 from membership.errors import SettingsInvalid
@@ -49,6 +49,7 @@ from scheduler_service.domain.acknowledgements import AckSettings
 from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.network import DEFAULT_PORTS, NetworkPolicy
 from scheduler_service.hints import HintSettings
+from scheduler_service.runtime.certificates import Certificates
 from scheduler_service.runtime.file_secrets import FileSecret
 from scheduler_service.runtime.logging import LoggingSettings
 from scheduler_service.usecases.schedule_writer import LATE_AFTER_MS
@@ -180,6 +181,11 @@ class Settings:
     ingest: IngestSettings
     logging: LoggingSettings
     trace: TraceSettings
+
+    def certificates(self, *, of: Literal["api", "ops"]) -> Certificates:
+        """Those that a process shows: on its port, which the table `of` configures, to nodes and to Cassandra."""
+        tables = {of: getattr(self, of), "cluster": self.cluster, "cassandra": self.cassandra}
+        return Certificates({f"{name}.tls_cert_file": table.tls_cert_file for name, table in tables.items()})
 
     def file_secrets(self) -> Sequence[FileSecret]:
         """Those of the secrets that come from files and follow them."""

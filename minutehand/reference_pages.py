@@ -16,6 +16,7 @@ from minutehand.tracing.export import METRICS as OF_TRACES
 from poller_cluster.ops.metrics import METRICS as OF_NODES
 from scheduler_service.api.metrics import METRICS as OF_REQUESTS
 from scheduler_service.api.metrics import PROCESS_METRICS as OF_APIS
+from scheduler_service.runtime.certificates import METRICS as OF_CERTIFICATES
 from scheduler_service.runtime.metrics import BUILD, Kind, Metric
 
 PAGE_WIDTH = 100
@@ -26,8 +27,8 @@ Every setting may also be given by the environment, which wins: {PREFIX}TABLE_KE
 {PREFIX}CASSANDRA_CONTACT_POINTS=10.0.0.1,10.0.0.2. Name this file with --config or {PREFIX}CONFIG."""
 
 PROGRAMS: Final[dict[str, tuple[Metric[Any], ...]]] = {
-    "api": (*BUILD, *OF_REQUESTS, *OF_APIS, *OF_STORAGE, *OF_TRACES),
-    "node": (*BUILD, *OF_NODES, *OF_STORAGE, *OF_TRACES),
+    "api": (*BUILD, *OF_REQUESTS, *OF_APIS, *OF_STORAGE, *OF_TRACES, *OF_CERTIFICATES),
+    "node": (*BUILD, *OF_NODES, *OF_STORAGE, *OF_TRACES, *OF_CERTIFICATES),
     "ingest": (*BUILD, *OF_INGEST),
 }
 """The metrics of each program, beside `process_*` and `python_info`, which every Python program has."""

@@ -30,6 +30,8 @@ from scheduler_service.console.routes import console_wire
 from scheduler_service.console.settings import ConsoleSettings
 from scheduler_service.hints import HintForwarder
 from scheduler_service.node_ports import HttpNodePorts
+from scheduler_service.runtime.certificates import METRICS as CERTIFICATE_METRICS
+from scheduler_service.runtime.certificates import Certificates
 from scheduler_service.runtime.clock import Clock, SystemClock
 from scheduler_service.runtime.file_secrets import keep_looking
 from scheduler_service.runtime.late_bound import LateBound
@@ -114,7 +116,13 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
             hints_dropped=dropped,
             audits=audits,
         )
-        exposition = _exposition(shown, storage.metrics, export, max_age_seconds=api.metrics_max_age_seconds)
+        exposition = _exposition(
+            shown,
+            storage.metrics,
+            export,
+            certificates=settings.certificates(of="api"),
+            max_age_seconds=api.metrics_max_age_seconds,
+        )
         listeners = _listeners(settings.health, api, settings.console, services, exposition, clock=clock)
         parts_of_it: tuple[Service, ...] = (members, hints, audits, *listeners)
         for early_one in early:
@@ -168,13 +176,19 @@ def _trial_calls(settings: Settings, kinds: OpenKinds, *, clock: Clock) -> Trial
 
 
 def _exposition(
-    shown: Shown, storage: StorageMetrics, export: SpanExport | None, *, max_age_seconds: float
+    shown: Shown,
+    storage: StorageMetrics,
+    export: SpanExport | None,
+    *,
+    certificates: Certificates,
+    max_age_seconds: float,
 ) -> Exposition:
     """The page of the process's metrics; the application adds those of its requests."""
     metrics = Metrics(program="api", version=VERSION)
     metrics.show(PROCESS_METRICS, of=shown)
     metrics.show(STORAGE_METRICS, of=storage)
     metrics.show(TRACE_METRICS, of=export)
+    metrics.show(CERTIFICATE_METRICS, of=certificates)
     return Exposition(metrics.registry, clock=shown.clock, max_age_seconds=max_age_seconds)
 
 

@@ -35,6 +35,8 @@ from poller_cluster.ops.server import OpsServer, StartingServer, advertised_addr
 from poller_cluster.ops.status import StateChangeLog, unready
 from poller_cluster.settings import NodeSettings
 from scheduler_service.hints import HintForwarder
+from scheduler_service.runtime.certificates import METRICS as CERTIFICATE_METRICS
+from scheduler_service.runtime.certificates import Certificates
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.file_secrets import keep_looking
 from scheduler_service.runtime.health import LoopHeartbeat
@@ -105,7 +107,9 @@ async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -
         members.bind(node.membership_agent)
         parts.push_async_callback(hints.stop)
         await hints.start()
-        metrics = _metrics(node, engine, storage, hints_dropped, export, clock=clock)
+        metrics = _metrics(
+            node, engine, storage, hints_dropped, export, certificates=settings.certificates(of="ops"), clock=clock
+        )
         await _serve_port(port, node, settings, metrics, clock=clock, parts=parts)
         if await start_unless_stopped(node, stop, parts):
             _log.info("node-running", incarnation=str(incarnation))
@@ -253,6 +257,7 @@ def _metrics(
     hints_dropped: Count,
     export: SpanExport | None,
     *,
+    certificates: Certificates,
     clock: SystemClock,
 ) -> Metrics:
     metrics, updates = Metrics(program="node", version=VERSION), storage.metrics.external_updates
@@ -266,6 +271,7 @@ def _metrics(
     )
     metrics.show(STORAGE_METRICS, of=storage.metrics)
     metrics.show(TRACE_METRICS, of=export)
+    metrics.show(CERTIFICATE_METRICS, of=certificates)
     return metrics
 
 

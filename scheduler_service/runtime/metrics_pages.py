@@ -20,7 +20,7 @@ from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.metrics import PageMaker
 
-ANSWER_SECONDS: Final = 2.0
+PAGE_SECONDS: Final = 2.0
 _NAME: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _log = get_logger("minutehand")
 
@@ -119,7 +119,7 @@ class SharedPage:
 async def _ask(path: Path) -> bytes:
     """A process's page; empty if it does not answer."""
     try:
-        async with asyncio.timeout(ANSWER_SECONDS):
+        async with asyncio.timeout(PAGE_SECONDS):
             reader, writer = await asyncio.open_unix_connection(str(path))
             try:
                 return await reader.read(-1)

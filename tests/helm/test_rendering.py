@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -15,6 +16,7 @@ from referencing import Registry, Resource
 from tests.helm.chart import KUBERNETES, NAMESPACE, RELEASE, VALUES_FILES, Chart, Document, Refused, of_kind
 from tests.support.chart_reference import CHART
 from tests.support.command_tree import command_tree
+from tests.support.prometheus import promtool
 
 CUSTOM = {"ServiceMonitor", "PrometheusRule", "SparkApplication"}
 """Operators' own kinds, whose schemas are not among Kubernetes'."""
@@ -149,9 +151,37 @@ def test_monitors_speak_tls_where_the_programs_do(rendered: Mapping[str, list[Do
     assert "scheme" not in node["spec"]["endpoints"][0]
 
 
+def test_two_releases_in_one_prometheus_are_kept_apart(chart: Chart, tmp_path: Path) -> None:
+    """Each release's series have a label of it, each selector of its rules asks for that, and each alert has it."""
+    plain = yaml.safe_load((CHART / "files/rules/minutehand.yaml").read_text())["groups"]
+    for release in ("shop", "other"):
+        documents = chart.render("everything", release=release)
+        value = f"{NAMESPACE}/{release}"
+        for monitor in of_kind(documents, "ServiceMonitor"):
+            for endpoint in monitor["spec"]["endpoints"]:
+                assert {"targetLabel": "release", "replacement": value} in endpoint["relabelings"]
+        (rule,) = of_kind(documents, "PrometheusRule")
+        rules = [one for group in rule["spec"]["groups"] for one in group["rules"]]
+        for one, before in zip(rules, (one for group in plain for one in group["rules"]), strict=True):
+            assert one["labels"] == {**before["labels"], "release": value}
+            asked = re.findall(r'(minutehand_\w+)(\{release="[^"]*")?', one["expr"])
+            assert asked
+            assert {matcher for _, matcher in asked} == {f'{{release="{value}"'}, one["alert"]
+            without = one["expr"].replace(f'{{release="{value}",', "{").replace(f'{{release="{value}"}}', "")
+            assert without == before["expr"]
+        (tmp_path / f"{release}.yaml").write_text(yaml.safe_dump(rule["spec"]))
+    content, said = promtool("check", "rules", *sorted(tmp_path.glob("*.yaml")))
+    assert content, said
+
+
+def test_a_release_that_others_scrape_has_the_rules_as_they_are(chart: Chart) -> None:
+    documents = chart.render("everything", "monitoring.serviceMonitor.enabled=false")
+    (rule,) = of_kind(documents, "PrometheusRule")
+    assert rule["spec"] == yaml.safe_load((CHART / "files/rules/minutehand.yaml").read_text())
+
+
 def test_alerts_and_dashboard_are_the_files_beside_the_chart(rendered: Mapping[str, list[Document]]) -> None:
     (rule,) = of_kind(rendered["everything"], "PrometheusRule")
-    assert rule["spec"] == yaml.safe_load((CHART / "files/rules/minutehand.yaml").read_text())
     assert all({"alert", "expr"} <= one.keys() for group in rule["spec"]["groups"] for one in group["rules"])
     (dashboard,) = of_kind(rendered["everything"], "ConfigMap", "-dashboard")
     assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"

@@ -28,6 +28,7 @@ SPANS = 'minutehand_trace_spans_total{result="%s"}'
 TO_KAFKA = 'minutehand_attempts_total{kind="kafka",code_class="%s"}'
 LAG = 'minutehand_ingest_lag_records{instance="%s"}'
 INGESTED = 'minutehand_ingest_records_total{instance="%s",result="%s"}'
+EXPIRY = 'minutehand_certificate_expiry_timestamp_seconds{setting="ops.tls_cert_file",instance="%s"}'
 WAITING = 'minutehand_ingest_waiting{why="%s"}'
 LIVE = 'minutehand_members{instance="a",state="live"}'
 DEAD = 'minutehand_members{instance="a",state="dead"}'
@@ -151,6 +152,12 @@ CASES = {
     "MinutehandStorageSlow": Case(
         {SLOW % "0.5": grows(95), SLOW % "1.0": grows(100), SLOW % "+Inf": grows(100)},
         {SLOW % "0.5": grows(995), SLOW % "1.0": grows(1000), SLOW % "+Inf": grows(1000)},
+    ),
+    "MinutehandCertificateExpires": Case(
+        # One of several processes is enough.
+        {EXPIRY % "a": stays(13 * 86_400), EXPIRY % "b": stays(90 * 86_400)},
+        {EXPIRY % "a": stays(15 * 86_400), EXPIRY % "b": stays(90 * 86_400)},
+        labels=(("setting", "ops.tls_cert_file"),),
     ),
     "MinutehandApiErrors": Case(
         {STATUS % 500: grows(1), STATUS % 503: grows(1), STATUS % 200: grows(98)},

@@ -54,3 +54,21 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{ .image.repository }}:{{ .image.tag | default .root.Chart.AppVersion }}
 {{- end -}}
 {{- end -}}
+
+{{/* What the series of a release have in the label `release`: its name alone may be used in several namespaces. */}}
+{{- define "minutehand.releaseLabel" -}}
+{{ .Release.Namespace }}/{{ .Release.Name }}
+{{- end -}}
+
+{{/* The rules. Where the chart makes the ServiceMonitors, which give series the label `release`, each selector asks for it and
+each alert has it. */}}
+{{- define "minutehand.rules" -}}
+{{- $text := .Files.Get "files/rules/minutehand.yaml" -}}
+{{- if .Values.monitoring.serviceMonitor.enabled -}}
+{{- $release := include "minutehand.releaseLabel" . | quote -}}
+{{- $text = regexReplaceAll "\\b(minutehand_[a-z0-9_]+)\\{" $text (printf "${1}{release=%s," $release) -}}
+{{- $text = regexReplaceAll "\\b(minutehand_[a-z0-9_]+)([^a-z0-9_{])" $text (printf "${1}{release=%s}${2}" $release) -}}
+{{- $text = regexReplaceAll "\\n( +)severity: " $text (printf "\n${1}release: %s\n${1}severity: " $release) -}}
+{{- end -}}
+{{- $text -}}
+{{- end -}}

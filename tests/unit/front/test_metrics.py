@@ -1,6 +1,7 @@
 """Programs show exactly the documented metrics on their own ports."""
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,18 +23,36 @@ from poller_cluster.ops.metrics import EndedElsewhere, show_node
 from poller_cluster.ops.server import OpsServer, OpsSettings, advertised_address, listen
 from poller_cluster.settings import BackgroundSettings, NodeSettings
 from scheduler_service.api.metrics import PROCESS_METRICS, Shown
+from scheduler_service.runtime.certificates import METRICS as CERTIFICATE_METRICS
+from scheduler_service.runtime.certificates import Certificates
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.metrics import Count, Kind, Metric, Metrics
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.secret_encryption import NoEncryption
 from tests.support.api import ApiHarness, schedule
+from tests.support.certificates import Authority
 from tests.support.exposition import check_exposition
 from tests.support.nodes import Nodes
 from tests.support.prometheus import series_names
 from tests.support.token_fetches import HeldFetches
 
 
-async def test_an_api_shows_what_is_documented() -> None:
+def certificates(directory: Path) -> Certificates:
+    """One that is there, one that is not, and a setting that names none."""
+    (directory / "authority").mkdir()
+    certificate, _ = Authority(directory / "authority").issue(directory)
+    return Certificates({"a.tls_cert_file": str(certificate), "b.tls_cert_file": "/nowhere", "c.tls_cert_file": None})
+
+
+def test_when_certificates_expire_is_read_at_each_scrape(tmp_path: Path) -> None:
+    shown = certificates(tmp_path)
+    now = SystemClock().wall_ms() / 1000
+    assert shown.expiries() == {"a.tls_cert_file": pytest.approx(now + 3600, abs=60)}
+    (tmp_path / "tls.crt").write_text("no certificate")
+    assert shown.expiries() == {}
+
+
+async def test_an_api_shows_what_is_documented(tmp_path: Path) -> None:
     metrics = Metrics(program="api", version="1")
     async with ApiHarness(registry=metrics.registry) as api:
         shown = Shown(
@@ -46,6 +65,7 @@ async def test_an_api_shows_what_is_documented() -> None:
         metrics.show(PROCESS_METRICS, of=shown)
         metrics.show(STORAGE_METRICS, of=api.storage.metrics)
         metrics.show(TRACE_METRICS, of=None)
+        metrics.show(CERTIFICATE_METRICS, of=certificates(tmp_path))
         key = await api.register("shop")
         made = await api.send("POST", "/v1/clients/shop/schedules", key=key, json=schedule())
         await api.send("DELETE", f"/v1/clients/shop/schedules/{made.json['schedule_id']}", key=key)
@@ -74,7 +94,7 @@ class Engine:
         raise AssertionError("there is nothing to call")
 
 
-async def test_a_node_shows_what_is_documented() -> None:
+async def test_a_node_shows_what_is_documented(tmp_path: Path) -> None:
     storage, clock, metrics = Storage.over(InMemoryConnection()), SystemClock(), Metrics(program="node", version="1")
     randomness = SystemRandomness()
     incarnation = NodeIncarnation(NodeId("one"), IncarnationNumber(1))
@@ -103,6 +123,7 @@ async def test_a_node_shows_what_is_documented() -> None:
     )
     metrics.show(STORAGE_METRICS, of=storage.metrics)
     metrics.show(TRACE_METRICS, of=None)
+    metrics.show(CERTIFICATE_METRICS, of=certificates(tmp_path))
     listener = listen(OpsSettings())
     ops = OpsServer(
         listener,

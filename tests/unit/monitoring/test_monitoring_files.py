@@ -14,7 +14,8 @@ from tests.support.prometheus import DASHBOARD, RULES, RUNBOOK, load_rules, seri
 
 SERIES = set(series_names(documented()))
 LABELS = {one.name: {*one.labels, *({"le"} if one.kind is Kind.HISTOGRAM else ())} for one in documented()}
-ADDED_BY_A_SCRAPE = {"instance", "job"}
+ADDED_BY_A_SCRAPE = {"instance", "job", "release"}
+PROGRAMS_OF = {one.name: one.programs for one in documented()}
 NAME = re.compile(r"\bminutehand_\w+")
 SELECTOR = re.compile(r"(minutehand_\w+)\{([^}]*)\}")
 BY = re.compile(r"\bby \(([^)]*)\)")
@@ -42,7 +43,9 @@ def faults_of(expression: str) -> list[str]:
     faults = [f"{name} is not documented" for name in names if name not in SERIES]
     for name, selector in SELECTOR.findall(expression):
         labels = set(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", re.sub(r'"[^"]*"', '""', selector)))
-        faults += [f"{name} has no label {label}" for label in labels - LABELS.get(known[name], set())]
+        faults += [
+            f"{name} has no label {label}" for label in labels - LABELS.get(known[name], set()) - ADDED_BY_A_SCRAPE
+        ]
     everywhere = set().union(ADDED_BY_A_SCRAPE, *(LABELS.get(metric, set()) for metric in known.values()))
     for group in BY.findall(expression):
         faults += [f"nothing there has a label {label}" for label in set(re.split(r",\s*", group)) - everywhere]
@@ -116,9 +119,9 @@ def test_the_rules_are_no_template() -> None:
 def test_the_dashboard_shows_every_promise_and_only_what_exists() -> None:
     document = json.loads(DASHBOARD.read_text(encoding="utf-8"))
     assert document["schemaVersion"] >= 39
-    assert [(one["name"], one["query"]) for one in document["templating"]["list"]] == [("datasource", "prometheus")]
     rows = [panel["title"] for panel in panels() if panel["type"] == "row"]
-    assert [title.split(".")[0] for title in rows[:PROMISES]] == [str(number + 1) for number in range(PROMISES)]
+    assert rows[0] == "Now: are calls made, are they on time, do the books balance?"
+    assert [title.split(".")[0] for title in rows[1 : PROMISES + 1]] == [str(number + 1) for number in range(PROMISES)]
     faults = {expression: faults for expression in queries() if (faults := faults_of(expression))}
     assert faults == {}
     for panel in panels():
@@ -128,6 +131,34 @@ def test_the_dashboard_shows_every_promise_and_only_what_exists() -> None:
             assert panel["datasource"]["uid"] == "${datasource}", panel["title"]
     ids = [panel["id"] for panel in panels()]
     assert len(ids) == len(set(ids))
+
+
+def test_every_selector_of_the_dashboard_heeds_the_variables_that_it_can() -> None:
+    variables = [one["name"] for one in json.loads(DASHBOARD.read_text(encoding="utf-8"))["templating"]["list"]]
+    assert variables == ["datasource", "release", "node", "instance", "client"]
+    for expression in queries():
+        for name, selector in re.findall(r"\b(minutehand_\w+)(?:\{([^}]*)\})?", expression):
+            metric = name if name in LABELS else re.sub(r"_(bucket|sum|count)$", "", name)
+            place = "node" if PROGRAMS_OF[metric] == ("node",) else "instance"
+            wanted = {'release=~"$release"', f'instance=~"${place}"'}
+            if "client" in LABELS[metric]:
+                wanted.add('client=~"$client"')
+            assert wanted <= set(selector.split(",")), expression
+
+
+def test_panels_are_read_in_their_order_and_overlap_nowhere() -> None:
+    taken: set[tuple[int, int]] = set()
+    places = []
+    for panel in panels():
+        at = panel["gridPos"]
+        places.append((at["y"], at["x"]))
+        cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+        assert not cells & taken, panel["title"]
+        assert at["x"] + at["w"] <= 24
+        taken |= cells
+    assert places == sorted(places)
+    stats = [panel for panel in panels() if panel["type"] == "stat"]
+    assert {panel["gridPos"]["y"] for panel in stats} == {1}
 
 
 def test_whatever_is_counted_is_shown() -> None:

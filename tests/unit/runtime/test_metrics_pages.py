@@ -96,7 +96,7 @@ async def test_whichever_process_is_asked_shows_all_that_run(tmp_path: Path) -> 
 
 
 async def test_a_process_that_does_not_answer_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scheduler_service.runtime.metrics_pages.ANSWER_SECONDS", 0.02)
+    monkeypatch.setattr("scheduler_service.runtime.metrics_pages.PAGE_SECONDS", 0.02)
     over = asyncio.Event()
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
