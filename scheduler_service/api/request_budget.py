@@ -23,7 +23,8 @@ other has. Other routes without a key have no budget, and answer from memory. Wh
 callers together may do so ten times a second, and those of one address four times, so that one which guesses leaves the
 others more than half; what shows to be no guess is given back. Callers behind a proxy have one address. Logins at the
 console that fail are bounded for each address alone, two a second and twenty at once, so that nobody elsewhere can keep
-others from logging in.
+others from logging in. Sessions are kept for hours, and who ends all of theirs has storage read all there are: so each
+caller may begin ten a minute and a hundred at once, and ending all has a cost.
 
 Creates have a rate instead (`api.rate_limit`): their routes cost 0, so only their long bodies count here. The default
 cost of a route is 1, so that new routes are bounded too. An administrator's requests count for the administrator, never
@@ -83,6 +84,9 @@ OPEN_READS_PER_ADDRESS: Final = 4
 """Those of one address."""
 FAILED_LOGINS_PER_ADDRESS: Final = 2
 """Failed logins at the console a second of one address, with a burst of ten seconds' worth."""
+SESSIONS_PER_MINUTE: Final = 10
+"""Sessions of the console that a caller may begin, with a burst of ten minutes' worth."""
+END_SESSIONS_COST: Final = 100
 TOO_MANY: Final = "too-many-requests"
 RECEIVER: Final = "receiver"
 """The name of a client's receivers as callers; they have no key."""
@@ -156,6 +160,7 @@ class RequestBudget:
         self._open_reads = Rates()
         self._addresses = Rates()
         self._logins = Rates()
+        self._sessions = Rates()
         self._turns: dict[str, _Turns] = {}
 
     def take(self, principal: Principal, cost: float) -> None:
@@ -202,6 +207,14 @@ class RequestBudget:
     def give_back_login(self, address: str) -> None:
         """Undo a `take_login`, as it did not fail."""
         self._logins.owe(address, -1, rate=FAILED_LOGINS_PER_ADDRESS, now=self._clock.monotonic())
+
+    def take_session(self, principal: Principal) -> None:
+        """Take one of the sessions that a caller may begin. Raises Refusal (too-many-requests)."""
+        now = self._clock.monotonic() / 60
+        wait = self._sessions.take(_whose(principal), 1, rate=SESSIONS_PER_MINUTE, now=now).wait_seconds
+        if wait is not None:
+            seconds = max(math.ceil(wait * 60), 1)
+            raise too_many(f"too many sessions were begun; log in again in {seconds} s", seconds)
 
     def owe(self, principal: Principal, cost: float) -> None:
         """Charge for work that is done already; the budget may go into debt."""

@@ -57,7 +57,7 @@ class OpenIdPages:
         except ProviderFailed as error:
             return self._forgotten(_refused(context, error, status=403))
         try:
-            session = await services.sessions.begin_for(person)
+            session = await services.sessions.begin_for(person, before=services.request_budget.take_session)
         except Forbidden as error:
             return self._forgotten(_refused(context, error, status=403, said=f"{person.subject}: {error}."))
         services.request_budget.give_back_login(address)

@@ -108,7 +108,7 @@ class Operations:
     ) -> web.StreamResponse:
         """Have an operation answer this page's request itself, as long as its session is `still` good. Raises
         OperationUnsuccessful."""
-        response = await self._answer("GET", path, None, headers, still=still)
+        response = await self._answer(self._request.method, path, None, headers, still=still)
         if response.status >= 400:
             raise unsuccessful(response.status, _json_of(response) or {})
         return response

@@ -3,6 +3,7 @@
 from aiohttp import web
 
 from scheduler_service.api.http.route import RequestContext
+from scheduler_service.api.request_budget import END_SESSIONS_COST
 from scheduler_service.console.cookies import Cookies
 from scheduler_service.console.openid_pages import BEGIN, OpenIdPages
 from scheduler_service.console.pages import (
@@ -41,7 +42,7 @@ class LoginPages:
         key, address = form.get("key", ""), address_of(context.request)
         services.request_budget.take_login(address)
         try:
-            begun = await services.sessions.begin(key)
+            begun = await services.sessions.begin(key, before=services.request_budget.take_session)
         except Unauthenticated as error:
             context.log("console-login-refused", reason=str(error), key_id=key_id_in(key) or "none", address=address)
             return self._page(next_=form.get("next"), wrong="This key is not known, or has ended.")
@@ -56,7 +57,9 @@ class LoginPages:
         """Act `everywhere`: the sessions of this key or person in other browsers end, too."""
         token = self.cookies.token_of(page.context.request)
         if page.form.get("act") == "everywhere" and token is not None:
-            ended = await page.context.services.sessions.end_all(token)
+            services = page.context.services
+            services.request_budget.take(page.visitor.principal, END_SESSIONS_COST)
+            ended = await services.sessions.end_all(token)
             page.context.log("console-logout-everywhere", principal=page.visitor.principal.name, sessions=ended)
         await self._end_earlier(page.context)
         response = redirect(LOGIN)

@@ -12,6 +12,7 @@ API takes tokens.
 
 import hashlib
 import hmac
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from scheduler_service.domain.errors import NotFound
@@ -32,6 +33,7 @@ from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.authenticate import Authenticate, Forbidden, Principal, hash_secret
 
 TOKEN_BYTES: Final = 32
+Check = Callable[[Principal], None]
 
 
 class Begun(NamedTuple):
@@ -67,22 +69,24 @@ class Sessions:
         self._randomness = randomness
         self._rights = rights
 
-    async def begin(self, key: str) -> Begun:
-        """Raises Unauthenticated, StoreUnavailable."""
+    async def begin(self, key: str, *, before: Check = lambda _: None) -> Begun:
+        """`before`: may refuse by what it raises. Raises Unauthenticated, StoreUnavailable."""
         key = key.strip()
         principal = await self._authenticate(f"Bearer {key}")
         token = self._new_token()
         owner = (
             OfConfiguredKey(_proof(token, hash_secret(key))) if principal.key_id is None else OfKey(principal.key_id)
         )
+        before(principal)
         return await self._begin(token, owner, principal)
 
-    async def begin_for(self, person: OfOidc) -> Begun:
-        """`person`: as a checked token of the provider names them. Raises Forbidden for one without rights,
-        StoreUnavailable."""
+    async def begin_for(self, person: OfOidc, *, before: Check = lambda _: None) -> Begun:
+        """`person`: as a checked token of the provider names them. `before`: as above. Raises Forbidden for one without
+        rights, StoreUnavailable."""
         principal = await self._of_person(person)
         if principal is None:
             raise Forbidden("no right of this installation is yours: ask an operator")
+        before(principal)
         return await self._begin(self._new_token(), person, principal)
 
     async def _begin(self, token: str, owner: Owner, principal: Principal) -> Begun:

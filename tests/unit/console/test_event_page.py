@@ -1,5 +1,6 @@
 """A client's events of the last minutes, whatever they say."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -28,6 +29,19 @@ async def test_events_are_shown_that_have_no_key_no_status_and_no_reason(api: Ap
         shown = await browser.open("/console/clients/shop/events")
     assert shown.status == 200
     assert shown.text.count("schedule.delivered") == 2
+
+
+async def test_who_asks_for_the_head_of_a_stream_gets_no_events(api: ApiHarness, wire: Wire) -> None:
+    await feed(api)
+    await tell(api, Block("0000", 7, 0), 0, [1, 2])
+    cookie = await wire.session(ADMIN_KEY)
+    host, _, port = wire.host.partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    path = "/console/clients/shop/events/stream?after=earliest"
+    writer.write(f"HEAD {path} HTTP/1.1\r\nHost: {wire.host}\r\nCookie: {cookie}\r\nConnection: close\r\n\r\n".encode())
+    head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    writer.close()
+    assert (head.startswith(b"HTTP/1.1 200 "), body) == (True, b"")
 
 
 @pytest.mark.parametrize("ending", ["logout", "revoked", "expired"])

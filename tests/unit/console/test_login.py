@@ -174,6 +174,28 @@ async def test_logins_that_fail_are_bounded_and_others_are_not(api: ApiHarness, 
     assert (await wire.log_in(key)).status == 303
 
 
+async def test_sessions_of_a_caller_are_bounded_and_others_are_not(api: ApiHarness, wire: Wire, key: str) -> None:
+    other = await api.register("other")
+    for _ in range(100):
+        assert (await wire.send("POST", LOGIN, form={"key": key})).status == 303
+    answer = await wire.send("POST", LOGIN, form={"key": key})
+    assert (answer.status, "minutehand" in answer.cookies) == (429, False)
+    assert len(api.connection.rows("console_sessions")) == 100
+    assert (await wire.send("POST", LOGIN, form={"key": other})).status == 303
+    api.clock.advance(6)
+    assert (await wire.send("POST", LOGIN, form={"key": key})).status == 303
+
+
+async def test_to_end_all_sessions_has_a_cost(wire: Wire, key: str) -> None:
+    statuses = []
+    for _ in range(60):
+        cookie = await wire.session(key)
+        token = form_token(await wire.send("GET", SCHEDULES, cookie=cookie))
+        form = {"form_token": token, "act": "everywhere"}
+        statuses.append((await wire.send("POST", "/console/logout", form=form, cookie=cookie)).status)
+    assert (statuses[0], statuses[-1]) == (303, 429)
+
+
 async def test_a_login_ends_the_session_that_the_browser_had(api: ApiHarness, wire: Wire, key: str) -> None:
     earlier = await wire.session(key)
     answer = await wire.send("POST", LOGIN, form={"key": ADMIN_KEY}, cookie=earlier)
