@@ -57,6 +57,7 @@ COLLECTED: Final = {
     "guides/runbook.md": "helm/minutehand/runbook.md",
     "guides/chart.md": "helm/minutehand/README.md",
     "guides/spark.md": "spark/README.md",
+    "reference/typescript.md": "sdk/typescript/README.md",
 }
 """Pages with the files from which they are made."""
 NAVIGATION: Final = {
@@ -100,6 +101,7 @@ NAVIGATION: Final = {
         "reference/rest",
         "cron-rules",
         "reference/sdk",
+        "reference/typescript",
         "reference/commands",
         "reference/settings",
         "reference/metrics",

@@ -13,7 +13,7 @@ from minutehand.client import Minutehand
 from scheduler_service.api.http.query import PATH_PARTS
 from scheduler_service.api.http.route import Route, operation_id
 from scheduler_service.api.openapi.examples import EXAMPLES
-from scheduler_service.api.openapi.samples import SDK, curl_line, python_line
+from scheduler_service.api.openapi.samples import SDK, curl_line, python_line, typescript_line
 from scheduler_service.api.resources import ROUTES
 
 BY_ID = {operation_id(route): route for route in ROUTES}
@@ -77,3 +77,29 @@ def test_both_send_the_same(id_: str) -> None:
 def test_digits_that_are_no_number_stay_a_text(text: str, value: str) -> None:
     line = python_line("list_schedules", path={"client_id": "shop"}, query={"label": text})
     assert line == f"list(api.client('shop').schedules.list(label={value}))"
+
+
+def test_a_line_of_typescript_is_a_literal_of_what_is_sent() -> None:
+    path = {"client_id": 'a "b"', "schedule_key": "cart/17"}
+    body = {"callback": {"url": "https://a.example/", "json": {"x-y": [1, None, True], "ö": "\n"}}, "delay_seconds": 90}
+    line = typescript_line("put_schedule", path=path, query={}, body=body)
+    assert line == (
+        r'await api.client("a \"b\"").schedules.put("cart/17", '
+        r'{ url: "https://a.example/", json: { "x-y": [1, null, true], "ö": "\n" } }, '
+        "{ delay_seconds: 90 })"
+    )
+
+
+def test_a_long_object_of_typescript_is_broken() -> None:
+    query = {"from": "2026-11-21T09:00:00Z", "limit": "2", "host": "a-receiver-with-a-long-name.example", "once": "1"}
+    line = typescript_line("list_dead_letters", path={"client_id": "shop"}, query=query)
+    assert line == (
+        'await api.client("shop").deadLetters.list({\n  from: "2026-11-21T09:00:00Z",\n  limit: 2,\n'
+        '  host: "a-receiver-with-a-long-name.example",\n}).all()'
+    )
+
+
+def test_what_the_sdk_alone_knows_is_beside_the_query() -> None:
+    line = typescript_line("list_events", path={"client_id": "shop"}, query={"wait_seconds": "30"})
+    assert line == 'await api.client("shop").events({ follow: false }).all()'
+    assert typescript_line("metrics", path={}, query={}) is None
