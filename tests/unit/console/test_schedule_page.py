@@ -106,7 +106,7 @@ async def test_a_failed_schedule_says_what_its_receiver_answered_and_is_called_a
     for text in ("••• (19 characters)", "503", "1.2 s", "that was the last attempt"):
         assert text in shown.text, text
     assert "out of stock" not in shown.source
-    asked = await manager.submit(shown, next(form for form in shown.forms if form.action == "#attempts"), act="show")
+    asked = await manager.submit(shown, shown.form(act="show"), act="show")
     assert "<b>out of stock</b>" in asked.text
     assert "<b>out" not in asked.source
     assert len(await audit(api)) == 1
