@@ -34,7 +34,7 @@ UPKEEP: Final = frozenset(
 )
 """Names of the node's tasks that only look, again and again. When time is moved, they run where the clock stops for
 something else, at most once there and in `UPKEEP_SECONDS`."""
-UPKEEP_SECONDS: Final = 30.0
+UPKEEP_SECONDS: Final = 600.0
 _MINUTES: Final = ("pollers ", "recovery ")
 """How the names of tasks begin that wait for a client's next minute."""
 

@@ -13,9 +13,6 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote_plus, urlencode, urlsplit
 
 import aiohttp
-from joserfc import jwt
-from joserfc.errors import JoseError
-from joserfc.jwk import KeySet
 
 from membership.errors import MinutehandError
 from scheduler_service.console.settings import ConsoleSettings, is_safe
@@ -94,6 +91,10 @@ class OpenIdProvider:
         return self._checked(token, await self._ask("GET", endpoints.keys), begun, now=clock.wall_ms() // 1000)
 
     def _checked(self, token: str, keys: Mapping[str, Any], begun: Begun, *, now: int) -> OfOidc:
+        from joserfc import jwt
+        from joserfc.errors import JoseError
+        from joserfc.jwk import KeySet
+
         client_id = self._settings.oidc_client_id or ""
         must = jwt.JWTClaimsRegistry(
             now=now,
