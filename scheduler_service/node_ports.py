@@ -17,7 +17,8 @@ from scheduler_service.usecases.members import node_headers, url_of
 T = TypeVar("T")
 TIMEOUT_SECONDS = 3.0
 """Below the API's own time limit, so that its caller is told which node did not answer."""
-MAX_ANSWER_BYTES = 16_384
+MAX_ANSWER_BYTES = 1 << 20
+"""Calls of a thousand clients take a tenth of it."""
 _CONFLICTS: Final = {
     "last-node": (
         "last-node",
@@ -78,7 +79,9 @@ class HttpNodePorts:
                 ) as session,
                 session.post(f"{url_of(address)}{path}", data=body, ssl=self._tls) as answer,
             ):
-                status, told = answer.status, await answer.content.read(MAX_ANSWER_BYTES)
+                status, told = answer.status, bytearray()
+                while part := await answer.content.read(MAX_ANSWER_BYTES + 1 - len(told)):
+                    told += part
         except (ClientError, TimeoutError, OSError, ValueError) as error:
             raise NodeUnreachable(f"node {node_id} does not answer at {address}") from error
         if status == 409 and (reason := _reason(told)) in _CONFLICTS:
@@ -90,7 +93,9 @@ class HttpNodePorts:
             raise NodeUnreachable(f"node {node_id} refuses this API's cluster token: both must have the same")
         if status >= 300:
             raise NodeUnreachable(f"node {node_id} answered {status} at {address}")
-        return told
+        if len(told) > MAX_ANSWER_BYTES:
+            raise NodeUnreachable(f"node {node_id} answered more than {MAX_ANSWER_BYTES} bytes at {address}")
+        return bytes(told)
 
 
 def _figures(told: bytes, type_: type[T], incarnation: NodeIncarnation, address: str) -> T:
@@ -104,7 +109,7 @@ class _Refusal(msgspec.Struct):
     reason: str = ""
 
 
-def _reason(told: bytes) -> str:
+def _reason(told: bytes | bytearray) -> str:
     """The reason in a node's answer; empty if a process other than a node answered."""
     try:
         return msgspec.json.decode(told, type=_Refusal).reason

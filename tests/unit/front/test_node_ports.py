@@ -10,6 +10,7 @@ from membership.errors import StoreUnavailable
 from membership.identity import IncarnationNumber, NodeId, NodeIncarnation
 from poller_cluster.hand_over import LastNode, NotSeen
 from poller_cluster.ops.server import OpsServer, OpsSettings, advertised_address, listen
+from scheduler_service.domain.call_figures import CallFigures, ClientCalls
 from scheduler_service.domain.destination_figures import BUCKETS, NO_FIGURES, BreakerState, NodeFigures
 from scheduler_service.domain.errors import Conflict, NodeUnreachable
 from scheduler_service.domain.ids import ClientId
@@ -23,6 +24,16 @@ COUNTED = NodeFigures(calls=3, failures=1, answers=(1, 2), breaker=BreakerState.
 
 
 @dataclass
+class Recent:
+    """What a node called."""
+
+    counted: CallFigures = field(default_factory=CallFigures)
+
+    def figures(self) -> CallFigures:
+        return self.counted
+
+
+@dataclass
 class Node(UnaskedNode):
     address: str
     incarnation = INCARNATION
@@ -30,6 +41,7 @@ class Node(UnaskedNode):
     refuses: Exception | None = None
     stopping: bool = False
     counted: NodeFigures = COUNTED
+    recent_calls: Recent = field(default_factory=Recent)
     held: set[ClientId] = field(default_factory=set)
 
     def held_back(self) -> set[ClientId]:
@@ -98,6 +110,19 @@ async def test_a_drain_is_taken_back_unless_the_node_is_being_stopped(node: Node
     with pytest.raises(NodeUnreachable, match="another process"):
         await ports.undrain(NodeIncarnation(NodeId("a"), IncarnationNumber(6)), address=node.address)
     assert node.drains == ["undrain"] * 2
+
+
+@pytest.mark.parametrize(("clients", "told"), [(0, True), (5_000, True), (20_000, False)])
+async def test_a_long_answer_is_read_to_its_end_or_refused(node: Node, clients: int, told: bool) -> None:
+    """Answers arrive in parts as large as the network likes."""
+    counted = ClientCalls(10**9, 10.0**9, 10**9)
+    node.recent_calls.counted = CallFigures(clients={f"{number:064d}": counted for number in range(clients)})
+    answer = HttpNodePorts(token=TOKEN).call_figures(INCARNATION, address=node.address)
+    if told:
+        assert await answer == node.recent_calls.counted
+    else:
+        with pytest.raises(NodeUnreachable, match="answered more than"):
+            await answer
 
 
 async def test_a_node_tells_what_became_of_a_destinations_calls(node: Node) -> None:
