@@ -37,7 +37,7 @@ class ApiSettings:
     admin_key: str = field(repr=False)
     """Bearer key of the configured administrator: at least 16 printable ASCII characters. It may call every route; only
     this key makes other administrators' keys. It may be several, separated by white space, of which each is valid. A
-    file of it is read again once it has changed; another first key ends the console's sessions."""
+    file of it is read again once it has changed; the sessions of a key that is removed end."""
 
     host: str = "127.0.0.1"
     """Address to listen on. The default accepts connections from this machine only, `0.0.0.0` from every network."""
