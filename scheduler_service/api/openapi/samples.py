@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, Self
 Values = Mapping[str, Any]
 _CALL: Final = re.compile(r"(?P<listed>list\()?(?P<target>[\w.]+)\((?P<arguments>.*?)\)+")
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_]\w*")
-_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,15}")
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,14}")
 _WIDTH: Final = 80
 """Of a line of TypeScript that holds an object; longer ones are broken."""
 _NAMES: Final = {"from": "start", "to": "end"}

@@ -72,7 +72,16 @@ def test_both_send_the_same(id_: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("50", "50"), ("0", "0"), ("007", "'007'"), ("²", "'²'"), ("٣", "'٣'"), ("9" * 5000, f"'{'9' * 5000}'")],
+    [
+        ("50", "50"),
+        ("0", "0"),
+        ("9" * 15, "9" * 15),
+        ("9" * 16, f"'{'9' * 16}'"),
+        ("007", "'007'"),
+        ("²", "'²'"),
+        ("٣", "'٣'"),
+        ("9" * 5000, f"'{'9' * 5000}'"),
+    ],
 )
 def test_digits_that_are_no_number_stay_a_text(text: str, value: str) -> None:
     line = python_line("list_schedules", path={"client_id": "shop"}, query={"label": text})
