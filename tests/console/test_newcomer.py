@@ -24,7 +24,7 @@ def test_why_a_call_failed_calling_it_again_and_pausing_its_destination(browser:
         expect(failed_call(main)).to_be_in_viewport()
         failed_call(main).click()
         expect(page.get_by_role("heading", level=1)).to_contain_text("failed")
-        for said in ("503", "that was the last attempt"):
+        for said in ("status 503", "that was the last attempt"):
             expect(main).to_contain_text(said)
         again = page.locator("summary", has_text="Call again")
         expect(again).to_be_in_viewport()
