@@ -1,6 +1,7 @@
 """The delivery engine of the server: it records every call, and answers calls to receivers in place."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from minutehand.dev.receivers import PATH, Answer, Receivers
@@ -8,27 +9,68 @@ from poller_cluster.delivery.answer import retry_after_seconds
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.delivery.targets.port import EngineService, MayStart, OnDone
+from poller_cluster.delivery.token_request import Grant, TokenFailure
+from poller_cluster.node import FetcherService
+from scheduler_service.domain.destinations import TokenSource
 from scheduler_service.domain.end_notices import KeptAnswer, kept_headers
+from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.verbs import RETRY_AFTER, read_asked
 from scheduler_service.runtime.clock import Clock
 
 _EXCERPT: Final = 1_000
 
 
+class UnderWay:
+    """What is under way over sockets or in place. `quiet` is set while nothing is."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.quiet = asyncio.Event()
+        self.quiet.set()
+
+    def begun(self) -> None:
+        self.count += 1
+        self.quiet.clear()
+
+    def ended(self) -> None:
+        self.count -= 1
+        if not self.count:
+            self.quiet.set()
+
+
+class AwaitedFetcher:
+    """A `FetcherService` whose fetches are awaited before time goes on, as calls are."""
+
+    def __init__(self, fetcher: FetcherService, under_way: UnderWay) -> None:
+        self._fetcher = fetcher
+        self._under_way = under_way
+        self.start, self.stop = fetcher.start, fetcher.stop
+
+    @property
+    def capacity(self) -> int:
+        return self._fetcher.capacity
+
+    def fetch(self, client_id: ClientId, source: TokenSource, on_done: Callable[[Grant | TokenFailure], None]) -> None:
+        def done(fetched: Grant | TokenFailure) -> None:
+            self._under_way.ended()
+            on_done(fetched)
+
+        self._under_way.begun()
+        self._fetcher.fetch(client_id, source, done)
+
+
 class RecordingEngine:
-    """An `EngineService` over the real one. `own_url`: where the server is, which its receivers' addresses begin with.
+    """An `EngineService` over the real one. `own_url`: how the addresses of its receivers begin."""
 
-    `quiet` is set while no call is under way.
-    """
-
-    def __init__(self, *, sockets: EngineService, clock: Clock, receivers: Receivers, own_url: str) -> None:
+    def __init__(
+        self, *, sockets: EngineService, clock: Clock, receivers: Receivers, own_url: str, under_way: UnderWay
+    ) -> None:
         self._sockets = sockets
         self._clock = clock
         self._receivers = receivers
         self._in_place = own_url + PATH
-        self._under_way = 0
-        self.quiet = asyncio.Event()
-        self.quiet.set()
+        self._under_way = under_way
+        self._calls = 0
 
     @property
     def capacity(self) -> int:
@@ -36,7 +78,7 @@ class RecordingEngine:
 
     @property
     def in_flight(self) -> int:
-        return self._under_way
+        return self._calls
 
     async def start(self) -> None:
         await self._sockets.start()
@@ -47,13 +89,12 @@ class RecordingEngine:
     def start_attempt(self, request: CallbackRequest, on_done: OnDone, *, may_start: MayStart) -> None:
         at_ms = self._clock.wall_ms()
         receiver = self._receiver_of(request)
-        self._under_way += 1
-        self.quiet.clear()
+        self._calls += 1
+        self._under_way.begun()
 
         def done(result: AttemptResult) -> None:
-            self._under_way -= 1
-            if not self._under_way:
-                self.quiet.set()
+            self._calls -= 1
+            self._under_way.ended()
             self._receivers.record(
                 at_ms=at_ms,
                 method=request.method,

@@ -78,9 +78,9 @@ class Traveller:
         while True:
             while not self._loop.idle:
                 await self._clock.sleep(0)
-            if self._world.engine.quiet.is_set():
+            if self._world.under_way.quiet.is_set():
                 return
-            await self._world.engine.quiet.wait()
+            await self._world.under_way.quiet.wait()
 
     async def advance(self, to_ms: int) -> None:
         """Make everything that is due up to an instant (Unix milliseconds), in order."""

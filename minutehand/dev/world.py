@@ -13,7 +13,7 @@ from membership.membership_agent import NodeProfile, new_incarnation
 from membership.settings import MembershipSettings
 from minutehand.config import Settings
 from minutehand.dev.clock import RealWaits, VirtualClock
-from minutehand.dev.engine import RecordingEngine
+from minutehand.dev.engine import AwaitedFetcher, RecordingEngine, UnderWay
 from minutehand.dev.receivers import Receivers
 from minutehand.version import VERSION
 from poller_cluster.background_budget import BackgroundBudget
@@ -96,6 +96,7 @@ class World:
         self.memory, self.clock, self.receivers = memory, clock, receivers
         self._settings, self._real, self._own_url, self._fail = settings, real, own_url, fail
         self.grace_ms = settings.node.minute.grace_ms
+        self.under_way = UnderWay()
         self._parts = AsyncExitStack()
         self.app: web.Application
         self.services: ApiServices
@@ -151,6 +152,7 @@ class World:
             clock=clock,
             receivers=self.receivers,
             own_url=self._own_url,
+            under_way=self.under_way,
         )
         listener = listen(OpsSettings())
         self._parts.callback(listener.close)
@@ -168,7 +170,10 @@ class World:
             stores=storage,
             encryption=NoEncryption(),
             engine=self.engine,
-            fetcher=TokenFetcher(clock=waits, policy=settings.network, settings=settings.delivery, version=VERSION),
+            fetcher=AwaitedFetcher(
+                TokenFetcher(clock=waits, policy=settings.network, settings=settings.delivery, version=VERSION),
+                self.under_way,
+            ),
             clock=clock,
             randomness=randomness,
             settings=settings.node,
