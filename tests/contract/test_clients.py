@@ -20,7 +20,7 @@ from scheduler_service.domain.clients import (
 from scheduler_service.domain.flows import FlowLimits, FlowRules
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from tests.contract.conftest import Names
-from tests.support.cassandra import select_text
+from tests.support.cassandra import hour_ahead, select_text
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -318,6 +318,19 @@ async def test_secrets(storage: Storage, names: Names) -> None:
     assert [row[2] for row in rows if row[1] == "z"] == [b""], "the secret itself is gone"
     await storage.clients.delete_secret(owner, "never-was")
     assert await storage.clients.list_secrets(owner) == [second]
+
+
+async def test_a_secret_is_deleted_that_a_process_with_a_clock_ahead_made(
+    storage: Storage, names: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, driver = names.client(), storage.connection
+    with monkeypatch.context() as ahead:
+        if isinstance(driver, Session):
+            ahead.setattr(driver._cluster, "timestamp_generator", hour_ahead)
+        await storage.clients.insert_secret(_secret(owner, "s"))
+    await storage.clients.delete_secret(owner, "s")
+    [row] = await storage.connection.select("signing_secrets.list", (owner,))
+    assert (row[1], row[2]) == ("s", b""), "it is gone itself, and does not come back without its mark"
 
 
 async def test_what_is_stored_of_a_secret_is_replaced_once(storage: Storage, names: Names) -> None:

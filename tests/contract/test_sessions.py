@@ -4,11 +4,10 @@ import pytest
 
 from cql.session import Session as CqlSession
 from cql.storage import Storage
-from scheduler_service.domain.ids import HOUR_MS, UnixMillis
+from scheduler_service.domain.ids import UnixMillis
 from scheduler_service.domain.sessions import OfConfiguredKey, OfKey, OfOidc, Owner, Session
-from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
-from tests.support.cassandra import select_text
+from tests.support.cassandra import hour_ahead, select_text
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -55,10 +54,6 @@ async def test_a_session_ends_that_a_process_with_a_clock_ahead_began(
     assert await storage.sessions.read_session(one.token_hash) == one
     await storage.sessions.delete_session(one.token_hash)
     assert await storage.sessions.read_session(one.token_hash) is None
-
-
-def hour_ahead() -> int:
-    return (SystemClock().wall_ms() + HOUR_MS) * 1000
 
 
 async def test_all_sessions_are_listed_that_can_be_judged(storage: Storage) -> None:

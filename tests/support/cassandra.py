@@ -23,6 +23,8 @@ from cql.session import Session
 from minutehand.local import EmbeddedCassandra, ProgressLines, RunningCassandra, start_cassandra
 from minutehand.local.machine import free_ports
 from minutehand.local.settings import FIRST_COMPILER
+from scheduler_service.domain.ids import HOUR_MS
+from scheduler_service.runtime.clock import SystemClock
 
 OPTION = "--cassandra"
 CONTACT_POINTS_VARIABLE = "MINUTEHAND_CASSANDRA_CONTACT_POINTS"
@@ -252,6 +254,11 @@ def docker_fault() -> str | None:
         finally:
             gc.collect()
     return None
+
+
+def hour_ahead() -> int:
+    """The timestamp, in microseconds, of writes by a process whose clock is an hour ahead."""
+    return (SystemClock().wall_ms() + HOUR_MS) * 1000
 
 
 async def select_text(session: Session, text: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
