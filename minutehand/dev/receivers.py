@@ -15,6 +15,7 @@ from scheduler_service.domain.instants import format_instant
 
 KEPT_CALLS: Final = 100_000
 """How many calls are kept; beyond that the oldest are forgotten."""
+_LONGEST_NUMBER: Final = 9
 PATH: Final = "/dev/receiver/"
 
 
@@ -95,13 +96,15 @@ class Receivers:
         """Keep one call that has ended."""
         self.made += 1
         sent = dict(headers)
+        attempt = sent.get("Minutehand-Attempt", "")
         call = Call(
             number=self.made,
             at=format_instant(at_ms),
             client_id=sent.get("Minutehand-Client", ""),
             schedule_id=sent.get("Minutehand-Schedule-Id", sent.get("webhook-id", "")),
             due=sent.get("Minutehand-Due", ""),
-            attempt=int(sent.get("Minutehand-Attempt", 1)),
+            # Anybody may call a receiver, with any header.
+            attempt=int(attempt) if attempt.isdecimal() and len(attempt) <= _LONGEST_NUMBER else 1,
             method=method,
             url=url,
             status=status,

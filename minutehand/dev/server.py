@@ -41,7 +41,7 @@ from scheduler_service.api.problems import problem
 from scheduler_service.console.rendering import show_notice
 from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.ids import ClientId
-from scheduler_service.domain.instants import format_instant, parse_instant
+from scheduler_service.domain.instants import LAST_INSTANT, format_instant, parse_instant
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.authenticate import Forbidden
 
@@ -258,6 +258,8 @@ class DevServer:
 
     async def _moved(self, to_ms: int) -> web.Response:
         """Move the clock, and answer where it stands then and what was called on the way."""
+        if to_ms > LAST_INSTANT:
+            raise _Refused(f"the clock ends at {format_instant(LAST_INSTANT)}")
         follows, made = self._world.clock.following, self._receivers.made
         self._world.clock.freeze()
         try:
@@ -277,7 +279,8 @@ class DevServer:
         follows = clock.following
         clock.freeze()
         try:
-            idle = await self._traveller.until_idle(clock.wall_ms() + round(asked.within_seconds * 1000.0))
+            until_ms = clock.wall_ms() + round(asked.within_seconds * 1000.0)
+            idle = await self._traveller.until_idle(min(until_ms, LAST_INSTANT))
         finally:
             if follows:
                 clock.follow()
@@ -340,6 +343,8 @@ class DevServer:
             start_ms = parse_instant(state.now)
         except ValueError as error:
             raise _Refused(f"now: {error}") from None
+        if not 0 <= start_ms <= LAST_INSTANT - MOST_SECONDS * 1000.0:
+            raise _Refused("now: must be from 1970 on, and ten years before the clock ends")
         await self._replace(state, start_ms)
         return await self._show_clock(request)
 

@@ -191,6 +191,24 @@ def test_its_console_says_that_nothing_is_kept(dev: Server) -> None:
         assert b"nothing is kept" in page.read()
 
 
+def test_the_clock_goes_no_further_than_instants_do(dev: Server) -> None:
+    with pytest.raises(Refused, match="422"):
+        dev.ask("PUT", "/dev/state", {"now": "9999-12-31T00:00:00Z", "tables": {}})
+    dev.ask("PUT", "/dev/state", {"now": "9988-01-01T00:00:00Z", "tables": {}})
+    dev.advance(10 * 365 * DAY)
+    with pytest.raises(Refused, match="422"):
+        dev.advance(2 * 365 * DAY)
+    assert dev.ask("GET", "/dev/clock")["now"].startswith("9997-")
+
+
+def test_a_receiver_takes_a_call_of_anybody(dev: Server) -> None:
+    for attempt in ("x", "²", "-1", "9" * 5000):
+        headers = {"Minutehand-Attempt": attempt.encode().decode("latin-1")}
+        with urlopen(Request(dev.receiver("hook"), method="POST", data=b"", headers=headers), timeout=60) as answer:
+            assert answer.status == 204
+    assert [call["attempt"] for call in dev.ask("GET", "/dev/calls")["calls"]] == [1] * 4
+
+
 @pytest.mark.parametrize(
     ("path", "body"),
     [
