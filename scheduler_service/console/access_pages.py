@@ -19,7 +19,6 @@ async def _access(page: Page, *, error: OperationRefused | None = None) -> web.R
     secrets = await page.get(f"{page.client()}/signing-secrets")
     return page.render(
         "access.html",
-        status=error.status if error else 200,
         keys=[one for one in keys["items"] if one["revoked_at"] is None],
         ended=[one for one in keys["items"] if one["revoked_at"] is not None],
         secrets=secrets["items"],
@@ -54,4 +53,4 @@ async def change_access(page: Page) -> web.Response:
             await page.send("DELETE", f"{client}/signing-secrets/{part(form.get('secret_id', ''))}")
             return page.done(at, "The secret is deleted: calls are signed with the others.")
         case act:
-            return page.render("not_found.html", status=404, sought=act or "")
+            return page.not_found(act)

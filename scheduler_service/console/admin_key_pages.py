@@ -17,7 +17,6 @@ async def _keys(page: Page, *, error: OperationRefused | None = None) -> web.Res
     keys = (await page.get(KEYS))["items"]
     return page.render(
         "admin_keys.html",
-        status=error.status if error else 200,
         keys=[one for one in keys if one["revoked_at"] is None],
         ended=[one for one in keys if one["revoked_at"] is not None],
         own_key=page.visitor.principal.key_id,
@@ -41,4 +40,4 @@ async def change_admin_keys(page: Page) -> web.Response:
             await page.send("DELETE", f"{KEYS}/{part(page.form.get('key_id', ''))}")
             return page.done(AT, "The key is revoked: it is refused within seconds.")
         case act:
-            return page.render("not_found.html", status=404, sought=act or "")
+            return page.not_found(act)

@@ -17,7 +17,7 @@ _WINDOWS: Final = {"hour": 60, "day": 24 * 60}
 
 async def show_books(page: Page) -> web.Response:
     """The balance minute by minute of the last hour or day, or of one day; usage of two weeks, and the last audits."""
-    client, now = page.client(), _now(page)
+    client, now = page.client(), page.now
     day = day_of(page.query.get("day", ""))
     window = page.query.get("window", "hour")
     window = window if window in _WINDOWS else "hour"
@@ -118,10 +118,6 @@ def _marks(starts: list[datetime]) -> list[tuple[int, str]]:
     """A label each ten minutes below an hour, or two hours below a day."""
     every = 10 if len(starts) <= MOST_BARS else 120
     return [(at, f"{start:%H:%M}") for at, start in enumerate(starts) if (start.hour * 60 + start.minute) % every == 0]
-
-
-def _now(page: Page) -> datetime:
-    return datetime.fromtimestamp(page.context.services.clock.wall_ms() / 1000, UTC)
 
 
 def _text(at: datetime) -> str:

@@ -120,7 +120,7 @@ async def _latest_failures(page: Page) -> list[Any]:
     """The newest first. A window is listed from its start, so the narrowest one that has any is read."""
     listed: Any = {"items": []}
     for age in LATEST_MS:
-        since = format_instant(page.context.services.clock.wall_ms() - age)
+        since = format_instant(page.now_ms - age)
         listed = await page.get(
             f"{page.client()}/dead-letters",
             {"from": since},
@@ -153,6 +153,6 @@ async def act_on_client(page: Page) -> web.Response:
         await page.send("DELETE", page.client())
         return page.done("/console/clients", f"{page.context.path('client_id')} is deleted.")
     if act not in ACTS:
-        return page.render("not_found.html", status=404, sought=act)
+        return page.not_found(act)
     await page.send("POST", f"{page.client()}:{act}")
     return page.done(page.home(), ACTS[act])

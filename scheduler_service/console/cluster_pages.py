@@ -32,7 +32,6 @@ async def _cluster(page: Page, *, error: OperationRefused | None = None) -> web.
     unready = await _unready(page)
     return page.render(
         "cluster.html",
-        status=error.status if error else 200,
         cluster=cluster,
         calls=calls,
         backlog=backlog["items"],

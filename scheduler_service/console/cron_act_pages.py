@@ -23,7 +23,6 @@ async def _backfill(
     cron = await page.get(_operation(page))
     return page.render(
         "cron_backfill.html",
-        status=error.status if error else 200,
         cron=cron,
         values=values,
         previewed=previewed,
@@ -74,7 +73,6 @@ def _labelled(
 ) -> web.Response:
     return page.render(
         "crons_labelled.html",
-        status=error.status if error else 200,
         values=values,
         verb=verb,
         previewed=previewed,
@@ -87,7 +85,7 @@ async def change_labelled(page: Page) -> web.Response:
     form, act = page.form, page.form.get("act", "")
     verb = act.removeprefix("look-")
     if verb not in _VERBS:
-        return page.render("not_found.html", status=404, sought=act)
+        return page.not_found(act)
     await page.get(f"{page.client()}/crons", limit=1, shown=False)
     asked: dict[str, Any] = given(form, ("label", "note", "cursor"))
     asked["dry_run"] = act != verb

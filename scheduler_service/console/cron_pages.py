@@ -49,14 +49,14 @@ async def list_crons(page: Page) -> web.Response:
 async def show_calendar(page: Page) -> web.Response:
     """The fires of the first crons in one month, by days in UTC."""
     listed = await page.get(f"{page.client()}/crons", limit=CRONS_IN_CALENDAR)
-    first = first_of(page.query.get("month"), _now(page).date())
+    first = first_of(page.query.get("month"), page.now.date())
     start, end = window_of(first, UTC)
 
     async def fires(cron: Any) -> tuple[list[Fire], bool]:
         return await _fires(page, cron["cron_id"], start, end, text=cron["cron_id"])
 
     found = await asyncio.gather(*(fires(cron) for cron in listed["items"]))
-    month = month_of(first, [fire for some, _ in found for fire in some], zone=UTC, today=_now(page).date(), most=5)
+    month = month_of(first, [fire for some, _ in found for fire in some], zone=UTC, today=page.now.date(), most=5)
     cut = listed["next_cursor"] is not None or any(more for _, more in found)
     return page.render("cron_calendar.html", month=month, cut=cut, most=CRONS_IN_CALENDAR, runs=IN_CALENDAR)
 
@@ -84,7 +84,7 @@ async def _cron(page: Page, *, shown: bool = False) -> web.Response:
 
 
 async def _month(page: Page, cron: Mapping[str, Any]) -> tuple[Month, bool]:
-    zone, now = zone_of(cron["timezone"]), _now(page)
+    zone, now = zone_of(cron["timezone"]), page.now
     today = now.astimezone(zone).date()
     first = first_of(page.query.get("month"), today)
     fires, cut = await _fires(page, cron["cron_id"], *window_of(first, zone))
@@ -136,7 +136,7 @@ async def change_cron(page: Page) -> web.StreamResponse:
             await page.send("DELETE", path)
             return page.done(f"{page.home()}/crons", "It is deleted: it fires no more, and its runs stay readable.")
         case act:
-            return page.render("not_found.html", status=404, sought=act or "")
+            return page.not_found(act)
 
 
 async def new_cron(page: Page) -> web.Response:
@@ -201,7 +201,6 @@ async def _form(
             wrong = refused
     return page.render(
         "cron_form.html",
-        status=error.status if error else 200,
         values=values,
         present=present,
         error=error,
@@ -212,10 +211,6 @@ async def _form(
         sent=None if present is None else masked(present["callback"]),
         **_OPTIONS,
     )
-
-
-def _now(page: Page) -> datetime:
-    return datetime.fromtimestamp(page.context.services.clock.wall_ms() / 1000, UTC)
 
 
 def _operation(page: Page) -> str:

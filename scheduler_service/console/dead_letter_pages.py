@@ -41,7 +41,7 @@ async def list_dead_letters(page: Page) -> web.Response:
     query = page.query
     filters: dict[str, Any] = {name: query.get(name, "").strip() for name in FILTERS}
     filters |= {name: instant_of(filters[name]) for name in WINDOW}
-    window = window_of(filters, page.context.services.clock.wall_ms())
+    window = window_of(filters, page.now_ms)
     acknowledged = query.get("acknowledged", "false")
     listed: Any = {"items": [], "next_cursor": None}
     error = None
@@ -59,7 +59,6 @@ async def list_dead_letters(page: Page) -> web.Response:
     kept = {**given(filters, [name for name in FILTERS if name not in WINDOW]), "acknowledged": acknowledged}
     return page.render(
         "dead_letters.html",
-        status=error.status if error else 200,
         listed=listed,
         error=error,
         filters=filters,
@@ -75,14 +74,14 @@ async def list_dead_letters(page: Page) -> web.Response:
 
 
 def _since(page: Page, age_ms: int) -> str:
-    return format_instant(page.context.services.clock.wall_ms() - age_ms)
+    return format_instant(page.now_ms - age_ms)
 
 
 async def act_on_dead_letters(page: Page) -> web.Response:
     form = page.form
     verb, _, which = form.get("act", "").partition("-")
     if (act := ACTS.get(verb)) is None or which not in ("selected", "all"):
-        return page.render("not_found.html", status=404, sought=form.get("act", ""))
+        return page.not_found(form.get("act", ""))
     filters = given(form, FILTERS)
     back = f"{page.home()}/dead-letters?{urlencode(given(form, [name for name in FILTERS if name not in WINDOW]))}"
     if which == "all":

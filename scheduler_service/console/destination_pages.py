@@ -61,7 +61,7 @@ async def change_destination(page: Page) -> web.Response:
             await page.send("DELETE", path + force)
             return page.done(f"{page.home()}/destinations", "It is deleted.")
         case act:
-            return page.render("not_found.html", status=404, sought=act or "")
+            return page.not_found(act)
 
 
 async def new_destination(page: Page) -> web.Response:
@@ -108,7 +108,6 @@ def _form(
 ) -> web.Response:
     return page.render(
         "destination_form.html",
-        status=error.status if error else 200,
         values=values,
         present=present,
         error=error,

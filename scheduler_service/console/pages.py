@@ -2,6 +2,7 @@
 
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
@@ -74,6 +75,14 @@ class Page:
     def query(self) -> Mapping[str, str]:
         return self.context.request.query
 
+    @property
+    def now_ms(self) -> int:
+        return self.context.services.clock.wall_ms()
+
+    @property
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.now_ms / 1000, UTC)
+
     def client(self) -> str:
         """The path of the client's operations."""
         return f"/v1/clients/{part(self.context.path('client_id'))}"
@@ -116,9 +125,11 @@ class Page:
 
         return await under_audit(context, action=action, target={**context.request.match_info}, handler=handle)
 
-    def render(self, template: str, *, status: int = 200, **values: Any) -> web.Response:
-        request = self.context.request
-        now_ms = self.context.services.clock.wall_ms()
+    def render(
+        self, template: str, *, error: OperationUnsuccessful | None = None, status: int = 200, **values: Any
+    ) -> web.Response:
+        """`error`: why the API refused, which the page says; the answer has its status."""
+        request, now_ms = self.context.request, self.now_ms
         said = self.cookies.said(request)
         text = (
             environment()
@@ -134,16 +145,21 @@ class Page:
                 samples=samples_of(self.operations.asked),
                 instant=lambda text: instant(text, now_ms),
                 now_ms=now_ms,
+                error=error,
                 **values,
             )
         )
         body, headers = text.encode(), dict(PAGE_HEADERS)
         if len(body) >= COMPRESSED_LEAST and may_compress(request):
             body, headers["Content-Encoding"] = compressed(body), "gzip"
-        response = web.Response(body=body, status=status, headers=headers)
+        response = web.Response(body=body, status=error.status if error else status, headers=headers)
         if said:
             self.cookies.forget_said(response)
         return response
+
+    def not_found(self, sought: str | None) -> web.Response:
+        """`sought`: what was asked for, such as a form's act, and is not there."""
+        return self.render("not_found.html", status=404, sought=sought or "")
 
     async def ask(
         self, method: str, path: str, body: Any, faults: Mapping[str, str], *, headers: Mapping[str, str]
@@ -199,7 +215,7 @@ async def answer(asked: Page, handler: PageHandler) -> web.StreamResponse:
     try:
         return await handler(asked)
     except OperationUnsuccessful as error:
-        return asked.render("refused.html", status=error.status, error=error, advice=ADVICE.get(error.kind))
+        return asked.render("refused.html", error=error, advice=ADVICE.get(error.kind))
 
 
 async def visitor_of(context: RequestContext, cookies: Cookies) -> Visitor | None:

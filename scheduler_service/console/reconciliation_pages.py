@@ -22,7 +22,6 @@ async def _reconciliations(page: Page, *, error: OperationRefused | None = None)
     listed = await page.get(path, limit=RECONCILIATIONS_A_PAGE, cursor=cursor)
     return page.render(
         "reconciliations.html",
-        status=error.status if error else 200,
         listed=listed,
         error=error,
         values=page.form,

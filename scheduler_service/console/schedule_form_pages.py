@@ -76,10 +76,9 @@ def _form(
     present: Mapping[str, Any] | None,
     error: OperationRefused | None = None,
 ) -> web.Response:
-    at, wrong = due_of(values, page.context.services.clock.wall_ms())
+    at, wrong = due_of(values, page.now_ms)
     return page.render(
         "schedule_form.html",
-        status=error.status if error else 200,
         values=values,
         present=present,
         error=error,

@@ -32,7 +32,6 @@ async def list_schedules(page: Page) -> web.Response:
         error = refused
     return page.render(
         "schedules.html",
-        status=error.status if error else 200,
         listed=listed,
         error=error,
         filters={name: given[name] or "" for name in FILTERS},
@@ -50,7 +49,7 @@ async def _find(page: Page, sought: str) -> web.Response:
                 raise
         else:
             return redirect(f"{at}/{found['schedule_id']}")
-    return page.render("not_found.html", status=404, sought=sought)
+    return page.not_found(sought)
 
 
 async def show_schedule(page: Page) -> web.Response:
@@ -116,7 +115,7 @@ async def change_schedule(page: Page) -> web.StreamResponse:
             moved = await page.send("POST", f"{path}:reschedule", {"due": instant_of(page.form.get("due", ""))})
             return page.done(f"{schedules}/{moved['schedule_id']}", "It is called at the new time.")
         case act:
-            return page.render("not_found.html", status=404, sought=act or "")
+            return page.not_found(act)
 
 
 def _operation(page: Page) -> str:

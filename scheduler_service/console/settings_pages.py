@@ -41,7 +41,6 @@ async def _settings(
         shown.setdefault(name, began[name])
     return page.render(
         "settings.html",
-        status=error.status if error else 200,
         client=client,
         values=shown,
         error=error,
@@ -73,7 +72,7 @@ async def change_settings(page: Page) -> web.Response:
             }
             method, path = "PUT", page.client()
         case act:
-            return page.render("not_found.html", status=404, sought=act or "")
+            return page.not_found(act)
     changed: Any = await page.ask(method, path, body, faults, headers=precondition)
     if isinstance(changed, OperationRefused):
         return await _settings(page, form, error=changed)

@@ -26,7 +26,6 @@ async def _subscriptions(
     values: Mapping[str, str] = page.form or fields_of(present)
     return page.render(
         "subscriptions.html",
-        status=error.status if error else 200,
         subscriptions=listed,
         present=present,
         values=values,
@@ -53,7 +52,7 @@ async def change_subscription(page: Page) -> web.Response:
             await page.send("DELETE", path)
             return page.done(at, f"{name} is deleted: what was not sent yet is not sent any more.")
         case act:
-            return page.render("not_found.html", status=404, sought=act or "")
+            return page.not_found(act)
 
 
 def request_of(form: Mapping[str, str]) -> dict[str, Any]:

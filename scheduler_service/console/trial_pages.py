@@ -51,7 +51,6 @@ def _trial(
 ) -> web.Response:
     return page.render(
         "trial.html",
-        status=error.status if error else 200,
         values=values,
         error=error,
         exchange=exchange,

@@ -27,7 +27,7 @@ async def _window(
 ) -> web.Response:
     """`after`: the cursor from which `act` goes on. What is counted is what waits; the acts leave out what is being
     called."""
-    now = page.context.services.clock.wall_ms()
+    now = page.now_ms
     # The count of one state: a filter names one, and what waits has two.
     states = [filters["state"]] if filters["state"] else list(WAITING)
     chosen = {**filters, "from": filters["from"] or format_instant(now)}
@@ -39,7 +39,6 @@ async def _window(
         error = error or refused
     return page.render(
         "window.html",
-        status=error.status if error else 200,
         chosen=chosen,
         counted=counted,
         error=error,
@@ -59,7 +58,7 @@ async def act_on_window(page: Page) -> web.Response:
         case "reschedule":
             asked = moved_by(form)
         case _:
-            return page.render("not_found.html", status=404, sought=act)
+            return page.not_found(act)
     cursor = form.get("cursor", "")
     body: dict[str, Any] = {"cursor": cursor} if cursor else {**window_of(filters), **asked}
     try:
