@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from aiohttp import web
 
 from scheduler_service.console.forms import given, instant_of
-from scheduler_service.console.operations import OperationRefused, part
+from scheduler_service.console.operations import OperationRefused
 from scheduler_service.console.pages import Page
 
 _VERBS: Final[Mapping[str, str]] = {"pause": "paused", "resume": "resumed"}
@@ -20,7 +20,7 @@ async def show_backfill(page: Page) -> web.Response:
 async def _backfill(
     page: Page, values: Mapping[str, str], *, previewed: Any = None, error: OperationRefused | None = None
 ) -> web.Response:
-    cron = await page.get(_operation(page))
+    cron = await page.get(page.operation("crons", "cron_id"))
     return page.render(
         "cron_backfill.html",
         cron=cron,
@@ -32,7 +32,7 @@ async def _backfill(
 
 async def backfill_cron(page: Page) -> web.Response:
     """A preview is the API's dry run of the same request."""
-    form, path = page.form, f"{_operation(page)}:backfill"
+    form, path = page.form, page.operation("crons", "cron_id") + ":backfill"
     asked: dict[str, Any] = {name: instant_of(text) for name, text in given(form, ("from", "to")).items()}
     if cursor := form.get("cursor", ""):
         asked["cursor"] = cursor
@@ -110,7 +110,3 @@ def said_of_change(verb: str, answer: Mapping[str, Any]) -> str:
     if changed < len(items):
         said += " The others were so before, have finished, or were deleted meanwhile."
     return said + (" More are left: look at the next ones." if answer["next_cursor"] else "")
-
-
-def _operation(page: Page) -> str:
-    return f"{page.client()}/crons/{part(page.context.path('cron_id'))}"

@@ -10,13 +10,8 @@ from aiohttp import web
 
 from scheduler_service.console.calendar import Fire, Month, first_of, month_of, window_of
 from scheduler_service.console.contents import SHOW_CONTENT, masked, unmasked
-from scheduler_service.console.cron_forms import (
-    cron_fields,
-    cron_request,
-    rule_request,
-)
-from scheduler_service.console.destination_forms import METHODS
-from scheduler_service.console.forms import KEPT, callback_fields
+from scheduler_service.console.cron_forms import cron_fields, cron_request, rule_request
+from scheduler_service.console.forms import KEPT, METHOD_CHOICES, callback_fields
 from scheduler_service.console.operations import OperationRefused, part
 from scheduler_service.console.pages import Page
 from scheduler_service.console.rendering import zone_of
@@ -31,13 +26,13 @@ IN_CALENDAR: Final = 500
 """Runs of a cron in a month's calendar: as many as one request lists."""
 CRONS_IN_CALENDAR: Final = 20
 PREVIEWED: Final = 10
-_DAY: Final = "%Y-%m-%dT%H:%M:%SZ"
+_INSTANT: Final = "%Y-%m-%dT%H:%M:%SZ"
 _OPTIONS: Final[Mapping[str, Any]] = {
     "dialects": get_args(Dialect),
     "overlaps": get_args(Overlap),
     "gaps": get_args(Gap),
     "folds": get_args(Fold),
-    "methods": (("", "POST, or as the destination says"), *((one, one) for one in METHODS)),
+    "methods": METHOD_CHOICES,
 }
 
 
@@ -84,8 +79,8 @@ async def _cron(page: Page, *, shown: bool = False) -> web.Response:
 
 
 async def _month(page: Page, cron: Mapping[str, Any]) -> tuple[Month, bool]:
-    zone, now = zone_of(cron["timezone"]), page.now
-    today = now.astimezone(zone).date()
+    zone = zone_of(cron["timezone"])
+    today = page.now.astimezone(zone).date()
     first = first_of(page.query.get("month"), today)
     fires, cut = await _fires(page, cron["cron_id"], *window_of(first, zone))
     return month_of(first, fires, zone=zone, today=today), cut
@@ -97,9 +92,8 @@ async def _fires(
     """The fires of a window, and whether there are more than are answered. A month too far ahead has none."""
     path = f"{page.client()}/crons/{part(cron_id)}/runs"
     try:
-        listed = await page.get(
-            path, {"from": start.strftime(_DAY), "to": end.strftime(_DAY)}, limit=IN_CALENDAR, shown=text is None
-        )
+        window = {"from": start.strftime(_INSTANT), "to": end.strftime(_INSTANT)}
+        listed = await page.get(path, window, limit=IN_CALENDAR, shown=text is None)
     except OperationRefused as refused:
         if refused.status != 422:
             raise

@@ -8,7 +8,6 @@ from scheduler_service.api.resources.schedule_views import MASK
 from scheduler_service.console.forms import given, headers_of, json_of, numbers
 from scheduler_service.domain.targets import HTTP
 
-METHODS: Final = ("POST", "PUT", "PATCH", "GET", "DELETE")
 _NUMBERS: Final = ("timeout_seconds", "max_per_second", "max_in_flight")
 _PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     "certificate": ("chain", "key"),

@@ -6,8 +6,9 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from scheduler_service.console.destination_forms import METHODS, destination_fields, destination_request
+from scheduler_service.console.destination_forms import destination_fields, destination_request
 from scheduler_service.console.findings import Sentence
+from scheduler_service.console.forms import METHODS
 from scheduler_service.console.operations import OperationRefused, part
 from scheduler_service.console.pages import Page
 from scheduler_service.domain.destination_figures import BreakerState

@@ -13,6 +13,9 @@ from scheduler_service.api.resources.schedule_views import MASK
 from scheduler_service.console.contents import HIDDEN
 
 CALLED: Final = ("url", "destination", "path", "method")
+METHODS: Final = ("POST", "PUT", "PATCH", "GET", "DELETE")
+METHOD_CHOICES: Final = (("", "POST, or as the destination says"), *((one, one) for one in METHODS))
+"""Values and words of the field `method` where it may be left empty."""
 KEPT: Final = "keep"
 """The value of the field `callback` of a form that does not show what is called."""
 WITHOUT_ZONE: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?")

@@ -25,7 +25,7 @@ async def _reconciliations(page: Page, *, error: OperationRefused | None = None)
         listed=listed,
         error=error,
         values=page.form,
-        states=list(APPLIES_TO),
+        states=APPLIES_TO,
         once=page.once(),
     )
 
@@ -47,17 +47,13 @@ async def begin_reconciliation(page: Page) -> web.Response:
 
 
 async def show_reconciliation(page: Page) -> web.Response:
-    path = _operation(page)
+    path = page.operation("reconciliations", "reconciliation_id")
     found = await page.get(path)
     schedules = await page.get(f"{path}/schedules", limit=RECONCILIATIONS_A_PAGE, cursor=page.query.get("cursor"))
     return page.render("reconciliation.html", found=found, schedules=schedules)
 
 
 async def stop_reconciliation(page: Page) -> web.Response:
-    await page.send("POST", f"{_operation(page)}:stop")
-    at = page.address("reconciliations", "reconciliation_id")
-    return page.done(at, "It is stopped: what it has done stays done.")
-
-
-def _operation(page: Page) -> str:
-    return page.operation("reconciliations", "reconciliation_id")
+    named = ("reconciliations", "reconciliation_id")
+    await page.send("POST", page.operation(*named) + ":stop")
+    return page.done(page.address(*named), "It is stopped: what it has done stays done.")

@@ -1,13 +1,12 @@
 """The forms that create a schedule and change one that waits."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from aiohttp import web
 
 from scheduler_service.console.contents import SHOW_CONTENT, masked
-from scheduler_service.console.destination_forms import METHODS
-from scheduler_service.console.forms import KEPT, callback_fields
+from scheduler_service.console.forms import KEPT, METHOD_CHOICES, callback_fields
 from scheduler_service.console.operations import OperationRefused
 from scheduler_service.console.pages import Page
 from scheduler_service.console.schedule_forms import schedule_fields, schedule_request, update_request, when_of
@@ -15,8 +14,6 @@ from scheduler_service.domain.crons.zones import zone_names
 from scheduler_service.domain.errors import FieldError
 from scheduler_service.domain.instants import LAST_INSTANT, format_instant
 from scheduler_service.usecases.schedule_request import LocalTime, named_instant
-
-_METHODS: Final = (("", "POST, or as the destination says"), *((one, one) for one in METHODS))
 
 
 async def new_schedule(page: Page) -> web.Response:
@@ -40,13 +37,14 @@ async def create_schedule(page: Page) -> web.Response:
 
 
 async def edit_schedule(page: Page) -> web.Response:
-    present = await page.get(_operation(page))
-    values = {**schedule_fields(present), "callback": KEPT, "tag": page.operations.tags.get(_operation(page), "")}
+    path = page.operation("schedules", "schedule_id")
+    present = await page.get(path)
+    values = {**schedule_fields(present), "callback": KEPT, "tag": page.operations.tags.get(path, "")}
     return _form(page, values, await _destinations(page), present=present)
 
 
 async def update_schedule(page: Page) -> web.StreamResponse:
-    path = _operation(page)
+    path = page.operation("schedules", "schedule_id")
     present = await page.get(path, shown=False)
     names = await _destinations(page)
     if page.form.get("act") == "show":
@@ -85,7 +83,7 @@ def _form(
         at=at,
         wrong=wrong,
         zones=sorted(zone_names()),
-        methods=_METHODS,
+        methods=METHOD_CHOICES,
         destinations=names,
         kept=values.get("callback") == KEPT and present is not None,
         sent=None if present is None else masked(present["callback"]),
@@ -116,7 +114,3 @@ def _shown(instant: int) -> tuple[str | None, str | None]:
 async def _destinations(page: Page) -> list[str]:
     listed = await page.get(f"{page.client()}/destinations", shown=False)
     return [one["name"] for one in listed["items"]]
-
-
-def _operation(page: Page) -> str:
-    return page.operation("schedules", "schedule_id")

@@ -6,8 +6,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from scheduler_service.api.resources.schedule_views import MASK
-from scheduler_service.console.destination_forms import METHODS
-from scheduler_service.console.forms import callback_of, numbers
+from scheduler_service.console.forms import METHODS, callback_of, numbers
 from scheduler_service.console.operations import Asked, OperationUnsuccessful, refused_form
 from scheduler_service.console.pages import Page
 

@@ -10,16 +10,16 @@ from scheduler_service.console.forms import given, instant_of, number_of
 from scheduler_service.console.operations import OperationRefused
 from scheduler_service.console.pages import Page
 from scheduler_service.console.schedule_forms import span_of, when_of
+from scheduler_service.console.schedule_pages import FILTERS
 from scheduler_service.domain.ids import DAY_MS
 from scheduler_service.domain.instants import format_instant
 
-WINDOW_FILTERS: Final = ("from", "to", "state", "label", "cron_id", "destination", "host", "key_prefix")
 WAITING: Final = ("scheduled", "retrying")
 _DONE: Final[Mapping[str, str]] = {"cancel": "cancelled", "reschedule": "rescheduled"}
 
 
 async def show_window(page: Page) -> web.Response:
-    return await _window(page, {name: page.query.get(name, "").strip() for name in WINDOW_FILTERS})
+    return await _window(page, {name: page.query.get(name, "").strip() for name in FILTERS})
 
 
 async def _window(
@@ -34,7 +34,7 @@ async def _window(
     chosen["to"] = filters["to"] or format_instant(now + DAY_MS)
     counted = None
     try:
-        counted = await page.get(f"{page.client()}/schedules:count", {**given(chosen, WINDOW_FILTERS), "state": states})
+        counted = await page.get(f"{page.client()}/schedules:count", {**given(chosen, FILTERS), "state": states})
     except OperationRefused as refused:
         error = error or refused
     return page.render(
@@ -51,7 +51,7 @@ async def _window(
 
 async def act_on_window(page: Page) -> web.Response:
     form, at = page.form, f"{page.home()}/schedules:window"
-    filters = {name: form.get(name, "").strip() for name in WINDOW_FILTERS}
+    filters = {name: form.get(name, "").strip() for name in FILTERS}
     match act := form.get("act", ""):
         case "cancel":
             asked: dict[str, Any] = {}
@@ -65,7 +65,7 @@ async def act_on_window(page: Page) -> web.Response:
         answer = await page.send("POST", f"{page.client()}/schedules:{act}", body)
     except OperationRefused as refused:
         return await _window(page, filters, error=refused, after=cursor, act=act)
-    where = given(filters, WINDOW_FILTERS)
+    where = given(filters, FILTERS)
     if answer["next_cursor"]:
         where |= {"act": act, "cursor": answer["next_cursor"]}
     return page.done(f"{at}?{urlencode(where)}", said_of(act, answer))
@@ -73,7 +73,7 @@ async def act_on_window(page: Page) -> web.Response:
 
 def window_of(filters: Mapping[str, str]) -> dict[str, str]:
     """The fields of a request that are filled in. Pure."""
-    found = given(filters, WINDOW_FILTERS)
+    found = given(filters, FILTERS)
     return found | {name: instant_of(found[name]) for name in ("from", "to") if name in found}
 
 
