@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Final, NamedTuple
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from scheduler_service.api.http.route import operation_id
 from scheduler_service.api.openapi.samples import curl_line, python_line, typescript_line
@@ -33,11 +33,16 @@ def _sample(asked: Asked) -> Sample:
     for method, pattern, operation in _operations():
         if method == asked.method and (found := pattern.fullmatch(url.path)) is not None:
             path = {name: unquote(value) for name, value in found.groupdict().items()}
-            query = dict(parse_qsl(url.query))
+            query = _query(url.query)
             python = python_line(operation, path=path, query=query, body=asked.body)
             typescript = typescript_line(operation, path=path, query=query, body=asked.body)
             break
     return Sample(f"{asked.method} {url.path}", curl, python, typescript)
+
+
+def _query(text: str) -> dict[str, str | list[str]]:
+    """A name that is repeated has a list of values."""
+    return {name: values[0] if len(values) == 1 else values for name, values in parse_qs(text).items()}
 
 
 @cache

@@ -197,8 +197,11 @@ def typescript_line(operation: str, *, path: Values, query: Values, body: Any = 
     return f"await {target}({', '.join(written)}){'.all()' if call.listed else ''}"
 
 
-def _typed(text: str) -> Any:
-    """A value of a query: a number or a truth value as such, other digits as the text that they are."""
+def _typed(text: str | list[str]) -> Any:
+    """A value of a query: a number or a truth value as such, other digits as the text that they are; of a name that is
+    repeated, all of them."""
+    if isinstance(text, list):
+        return [_typed(one) for one in text]
     return int(text) if _NUMBER.fullmatch(text) else {"true": True, "false": False}.get(text, text)
 
 
