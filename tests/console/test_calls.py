@@ -5,12 +5,14 @@ import re
 from playwright.sync_api import Browser, expect
 
 from tests.console.conftest import Shop
-from tests.support.chromium import PHONE, Screen, tab
+from tests.support.chromium import PHONE, tab
 
 
-def find_and_call_again(browser: Browser, shop: Shop, screen: Screen, *, scripts: bool) -> None:
+def test_a_failed_call_is_found_and_called_again_and_its_destination_paused_without_scripts(
+    browser: Browser, shop: Shop
+) -> None:
     failed = shop.fail()
-    with tab(browser, shop.url, screen, scripts=scripts) as one:
+    with tab(browser, shop.url, PHONE, scripts=False) as one:
         one.log_in(shop.key)
         page = one.page
         page.get_by_label("Find a schedule").fill(failed)
@@ -29,14 +31,6 @@ def find_and_call_again(browser: Browser, shop: Shop, screen: Screen, *, scripts
         one.act("Resume")
         expect(page.locator("summary", has_text="Pause")).to_be_visible()
         assert shop.ask("GET", "/destinations/orders").json()["paused_at"] is None
-
-
-def test_why_a_call_failed_calling_it_again_and_pausing_its_destination(browser: Browser, shop: Shop) -> None:
-    find_and_call_again(browser, shop, Screen(), scripts=True)
-
-
-def test_the_same_on_a_phone_without_scripts(browser: Browser, shop: Shop) -> None:
-    find_and_call_again(browser, shop, PHONE, scripts=False)
 
 
 def test_what_is_sent_is_shown_when_it_is_asked_for(browser: Browser, shop: Shop) -> None:
