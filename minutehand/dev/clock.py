@@ -5,7 +5,8 @@ wall time, but real seconds for time-outs.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import Context, copy_context
 from enum import Enum
 from heapq import heappop, heappush
@@ -129,6 +130,17 @@ class VirtualClock:
         self._at, self._since = self.monotonic(), None
         if self._rings is not None:
             self._rings.cancel()
+
+    @contextmanager
+    def standing(self) -> Iterator[None]:
+        """Stand still meanwhile, apart from being moved; then go on as before."""
+        follows = self.following
+        self.freeze()
+        try:
+            yield
+        finally:
+            if follows:
+                self.follow()
 
     def next_at(self, *kinds: Kind) -> float | None:
         """When the first timer of these kinds is due, in seconds of `monotonic`."""

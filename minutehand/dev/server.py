@@ -260,13 +260,9 @@ class DevServer:
         """Move the clock, and answer where it stands then and what was called on the way."""
         if to_ms > LAST_INSTANT:
             raise _Refused(f"the clock ends at {format_instant(LAST_INSTANT)}")
-        follows, made = self._world.clock.following, self._receivers.made
-        self._world.clock.freeze()
-        try:
+        made = self._receivers.made
+        with self._world.clock.standing():
             await self._traveller.advance(to_ms)
-        finally:
-            if follows:
-                self._world.clock.follow()
         return self._told(made)
 
     def _told(self, made: int, **more: Any) -> web.Response:
@@ -276,14 +272,9 @@ class DevServer:
     async def _run_until_idle(self, request: web.Request) -> web.Response:
         asked = await _read(request, _UntilIdle)
         clock, made = self._world.clock, self._receivers.made
-        follows = clock.following
-        clock.freeze()
-        try:
-            until_ms = clock.wall_ms() + round(asked.within_seconds * 1000.0)
+        until_ms = clock.wall_ms() + round(asked.within_seconds * 1000.0)
+        with clock.standing():
             idle = await self._traveller.until_idle(min(until_ms, LAST_INSTANT))
-        finally:
-            if follows:
-                clock.follow()
         return self._told(made, idle=idle)
 
     async def _freeze(self, request: web.Request) -> web.Response:
@@ -296,15 +287,8 @@ class DevServer:
 
     async def _show_calls(self, request: web.Request) -> web.Response:
         chosen = {name: request.query[name] for name in _CHOICES if name in request.query}
-        return _json(
-            {
-                "calls": [
-                    call
-                    for call in self._receivers.calls
-                    if all(getattr(call, name) == value for name, value in chosen.items())
-                ]
-            }
-        )
+        calls = [call for call in self._receivers.calls if all(getattr(call, name) == chosen[name] for name in chosen)]
+        return _json({"calls": calls})
 
     async def _forget_calls(self, request: web.Request) -> web.Response:
         self._receivers.calls.clear()
