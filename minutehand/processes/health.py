@@ -24,18 +24,17 @@ import msgspec
 from aiohttp import web
 
 from minutehand.processes.workers import Work
+from scheduler_service.runtime.answering_socket import AnsweringSocket, report_crash
 from scheduler_service.runtime.clock import Clock, SystemClock
 from scheduler_service.runtime.health import PROCESS_DOWN, PROCESS_SILENT, Reason
 from scheduler_service.runtime.lifecycle import Service, Tasks
 from scheduler_service.runtime.listening import OpsRunner, health_response, listening_socket
-from scheduler_service.runtime.logging import get_logger
 
 HEALTH_LOOK_SECONDS = 2.0
 ANSWER_SECONDS = 4.0
 """How long a process may take to answer: it may have to wait for a probe of storage."""
 SILENT_SECONDS = 30.0
 _MOST_BYTES = 64 * 1024
-_log = get_logger("minutehand")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,49 +62,21 @@ class _Told(msgspec.Struct, frozen=True):
     ready: list[Reason]
 
 
-class HealthSocket:
-    """A `Service`: writes the health to each connection to the Unix socket, and closes it."""
+def health_socket(
+    path: str,
+    *,
+    live: Callable[[], Sequence[Reason]],
+    ready: Callable[[], Sequence[Reason] | Awaitable[Sequence[Reason]]],
+) -> AnsweringSocket:
+    """The `Service` that tells a process's health over a Unix socket."""
 
-    def __init__(
-        self,
-        path: str,
-        *,
-        live: Callable[[], Sequence[Reason]],
-        ready: Callable[[], Sequence[Reason] | Awaitable[Sequence[Reason]]],
-    ) -> None:
-        self._path = path
-        self._live = live
-        self._ready = ready
-        self._server: asyncio.Server | None = None
-        self._answers = Tasks(_report)
+    async def answer() -> bytes:
+        reasons = ready()
+        return msgspec.json.encode(
+            _Told(list(live()), list(await reasons if isinstance(reasons, Awaitable) else reasons))
+        )
 
-    async def start(self) -> None:
-        self._server = await asyncio.start_unix_server(self._answer, self._path)
-
-    async def stop(self) -> None:
-        server, self._server = self._server, None
-        if server is not None:
-            server.close()
-        await self._answers.close()
-
-    def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # asyncio holds tasks weakly: one that waits for long could be collected and its socket left open.
-        self._answers.spawn(self._tell(reader, writer), name="health-answer")
-
-    async def _tell(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            ready = self._ready()
-            told = _Told(list(self._live()), list(await ready if isinstance(ready, Awaitable) else ready))
-            writer.write(msgspec.json.encode(told))
-            await writer.drain()
-        except ConnectionError:
-            pass
-        finally:
-            writer.close()
-
-
-def _report(name: str, error: BaseException) -> None:
-    _log.error("task-crashed", task=name, exc_info=error)
+    return AnsweringSocket(path, answer, name="health-answer")
 
 
 def told_health(
@@ -115,7 +86,7 @@ def told_health(
     ready: Callable[[], Sequence[Reason] | Awaitable[Sequence[Reason]]],
 ) -> Sequence[Service]:
     """The service that reports to the parent; none in a process without one."""
-    return () if settings.socket is None else (HealthSocket(settings.socket, live=live, ready=ready),)
+    return () if settings.socket is None else (health_socket(settings.socket, live=live, ready=ready),)
 
 
 @dataclass(slots=True)
@@ -249,7 +220,7 @@ async def serve(listener: socket.socket, health: HealthOfSeveral, *, over: async
     await runner.setup()
 
     def report(name: str, error: BaseException) -> None:
-        _report(name, error)
+        report_crash(name, error)
         over.set()
 
     tasks = Tasks(report)

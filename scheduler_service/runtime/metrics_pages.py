@@ -10,19 +10,16 @@ Prometheus, and `rate` would then be wrong. PromQL's `sum` adds them, histograms
 import asyncio
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from scheduler_service.runtime.answering_socket import AnsweringSocket
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
-from scheduler_service.runtime.lifecycle import Tasks
-from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.metrics import PageMaker
 
 PAGE_SECONDS: Final = 2.0
 _NAME: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
-_log = get_logger("minutehand")
 
 
 def merged(pages: Mapping[str, bytes]) -> bytes:
@@ -75,19 +72,13 @@ class SharedPage:
         self._page = b""
         self._made_at = float("-inf")
         self._one_at_a_time = asyncio.Lock()
-        self._server: asyncio.Server | None = None
-        self._answers = Tasks(_report)
+        self._socket = AnsweringSocket(self._path, own.page, name="metrics-answer")
 
     async def start(self) -> None:
-        self._server = await asyncio.start_unix_server(self._answer, self._path)
+        await self._socket.start()
 
     async def stop(self) -> None:
-        server, self._server = self._server, None
-        if server is not None:
-            server.close()
-            with suppress(FileNotFoundError):
-                self._path.unlink()
-        await self._answers.close()
+        await self._socket.stop()
 
     async def page(self) -> bytes:
         async with self._one_at_a_time:
@@ -102,19 +93,6 @@ class SharedPage:
         pages[self._path.stem] = await self._own.page()
         return merged(dict(sorted(pages.items())))
 
-    def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # asyncio holds tasks weakly: one that waits for long could be collected and its socket left open.
-        self._answers.spawn(self._tell(writer), name="metrics-answer")
-
-    async def _tell(self, writer: asyncio.StreamWriter) -> None:
-        try:
-            writer.write(await self._own.page())
-            await writer.drain()
-        except ConnectionError:
-            pass
-        finally:
-            writer.close()
-
 
 async def _ask(path: Path) -> bytes:
     """A process's page; empty if it does not answer."""
@@ -127,7 +105,3 @@ async def _ask(path: Path) -> bytes:
                 writer.close()
     except (OSError, TimeoutError):
         return b""
-
-
-def _report(name: str, error: BaseException) -> None:
-    _log.error("task-crashed", task=name, exc_info=error)

@@ -15,8 +15,8 @@ from minutehand.processes.health import (
     SILENT_SECONDS,
     HealthOfSeveral,
     HealthSettings,
-    HealthSocket,
     answering_for,
+    health_socket,
     listen,
 )
 from minutehand.processes.workers import Work
@@ -34,7 +34,7 @@ class Process:
         self.ready: list[Reason] = []
         self.live: list[Reason] = []
         self.stuck = False
-        self.socket = HealthSocket(str(path), live=lambda: self.live, ready=self._ready)
+        self.socket = health_socket(str(path), live=lambda: self.live, ready=self._ready)
 
     async def _ready(self) -> Sequence[Reason]:
         if self.stuck:
@@ -43,7 +43,7 @@ class Process:
 
 
 async def test_a_process_may_know_at_once_whether_it_is_ready(tmp_path: Path) -> None:
-    socket = HealthSocket(str(tmp_path / "a-0"), live=lambda: (), ready=lambda: [DRAINING])
+    socket = health_socket(str(tmp_path / "a-0"), live=lambda: (), ready=lambda: [DRAINING])
     await socket.start()
     health = HealthOfSeveral({"a-0": tmp_path / "a-0"}, ManualClock())
     await health.look()
