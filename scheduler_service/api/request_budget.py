@@ -57,6 +57,7 @@ import math
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from ipaddress import IPv6Address, IPv6Network
 from typing import Final
 
 from scheduler_service.api.problems import Refusal
@@ -186,7 +187,7 @@ class RequestBudget:
         """Take one read of storage for a caller without a key. Raises Refusal (too-many-requests)."""
         now = self._clock.monotonic()
         # Its own first, so that what one address is refused takes nothing from the others.
-        wait = self._addresses.take(address, 1, rate=OPEN_READS_PER_ADDRESS, now=now).wait_seconds
+        wait = self._addresses.take(_subscriber(address), 1, rate=OPEN_READS_PER_ADDRESS, now=now).wait_seconds
         if wait is None:
             wait = self._open_reads.take("", 1, rate=OPEN_READS_PER_SECOND, now=now).wait_seconds
         if wait is not None:
@@ -195,18 +196,20 @@ class RequestBudget:
     def give_back_open_read(self, address: str) -> None:
         """Undo a `take_open_read`."""
         now = self._clock.monotonic()
-        self._addresses.owe(address, -1, rate=OPEN_READS_PER_ADDRESS, now=now)
+        self._addresses.owe(_subscriber(address), -1, rate=OPEN_READS_PER_ADDRESS, now=now)
         self._open_reads.owe("", -1, rate=OPEN_READS_PER_SECOND, now=now)
 
     def take_login(self, address: str) -> None:
         """Take one of the logins that may fail. Raises Refusal (too-many-requests)."""
         now = self._clock.monotonic()
-        if self._logins.take(address, 1, rate=FAILED_LOGINS_PER_ADDRESS, now=now).wait_seconds is not None:
+        taken = self._logins.take(_subscriber(address), 1, rate=FAILED_LOGINS_PER_ADDRESS, now=now)
+        if taken.wait_seconds is not None:
             raise too_many("too many logins from this address have failed; wait a little", 1)
 
     def give_back_login(self, address: str) -> None:
         """Undo a `take_login`, as it did not fail."""
-        self._logins.owe(address, -1, rate=FAILED_LOGINS_PER_ADDRESS, now=self._clock.monotonic())
+        now = self._clock.monotonic()
+        self._logins.owe(_subscriber(address), -1, rate=FAILED_LOGINS_PER_ADDRESS, now=now)
 
     def take_session(self, principal: Principal) -> None:
         """Take one of the sessions that a caller may begin. Raises Refusal (too-many-requests)."""
@@ -251,6 +254,17 @@ def _whose(principal: Principal) -> str:
     if principal.name == RECEIVER and principal.key_id is None:
         return f"receivers of {principal.client_id}"
     return principal.client_id
+
+
+def _subscriber(address: str) -> str:
+    """An address as it is counted: one of IPv6 by its first 64 bits, since a network has all that share them."""
+    if ":" not in address:
+        return address
+    try:
+        found = IPv6Address(address.partition("%")[0])
+    except ValueError:
+        return address
+    return str(found.ipv4_mapped or IPv6Network((int(found) >> 64 << 64, 64)))
 
 
 def too_many(detail: str, seconds: int) -> Refusal:

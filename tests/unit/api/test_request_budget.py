@@ -9,6 +9,7 @@ from membership.errors import StoreUnavailable
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.route import Route, operation_id
 from scheduler_service.api.openapi.answers import kinds_of
+from scheduler_service.api.problems import Refusal
 from scheduler_service.api.rate_limit import RATED
 from scheduler_service.api.request_budget import HEAVY_READS_AT_ONCE, TOO_MANY
 from scheduler_service.api.resources import ROUTES
@@ -238,3 +239,17 @@ async def test_a_balance_costs_what_had_to_be_counted() -> None:
         none = "/v1/clients/shop/balance?from=2026-11-20T09:00:00Z&to=2026-11-20T10:00:00Z"
         api.clock.advance(60)
         assert {(await api.send("GET", none, key=key)).status for _ in range(20)} == {200}
+
+
+async def test_who_has_many_addresses_of_ipv6_is_counted_as_one(api: ApiHarness) -> None:
+    budget = api.services.request_budget
+    for number in range(20):
+        budget.take_login(f"2001:db8::{number:x}%eth0")
+    for address in ("2001:db8::ffff:1", "2001:db8:0:0:ffff::"):
+        with pytest.raises(Refusal, match="too many logins"):
+            budget.take_login(address)
+    for address in ("2001:db8:0:1::", "192.0.2.1", "::ffff:192.0.2.2", "::ffff:192.0.2.3", "unknown", "a:b"):
+        for _ in range(20):
+            budget.take_login(address)
+    budget.give_back_login("2001:db8::77")
+    budget.take_login("2001:db8::78")
