@@ -92,7 +92,7 @@ class Receivers:
         status: int | None,
         error: str | None,
         receiver: str | None,
-    ) -> Call:
+    ) -> None:
         """Keep one call that has ended."""
         self.made += 1
         sent = dict(headers)
@@ -115,7 +115,6 @@ class Receivers:
             body=body.decode("utf-8", "replace"),
         )
         self.calls.append(call)
-        return call
 
     def since(self, number: int) -> list[Call]:
         """The kept calls after this one, in the order of their ends."""

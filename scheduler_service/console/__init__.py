@@ -19,6 +19,6 @@ Forms
 Pages
     Everything works without scripts; `static/console.js` refreshes parts of a page in place and shows events as they
     happen. Nothing is loaded from elsewhere: the Content-Security-Policy allows this origin's own files and no inline
-    code. Bodies and headers of callbacks, and of what receivers answered, are masked until they are asked
-    for, which the audit log records.
+    code. Bodies and headers of callbacks, and of what receivers answered, are masked until they are asked for, which
+    the audit log records.
 """

@@ -20,10 +20,9 @@ _ROOM: Final = HEIGHT - _BELOW - 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bars:
-    """A stacked bar for each step of time. `names`: of the parts, from below, each with a
-    colour by its meaning; `values`: for each bar one number a part.
-    `labels`: what each bar is; `marks`: labels shown below some of them, by their position. `line`: a limit to draw,
-    with its name. `title`: what a reader who does not see it is told."""
+    """A stacked bar for each step of time. `names`: of the parts, from below, each with a colour by its meaning.
+    `values`: for each bar one number a part. `labels`: what each bar is. `marks`: labels shown below some of them, by
+    their position. `line`: a limit to draw, with its name. `title`: what a reader who does not see it is told."""
 
     title: str
     names: Sequence[str]

@@ -1,6 +1,6 @@
 """The cookies of the console: of the session, and of what the last form did."""
 
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import quote, unquote
 
 from aiohttp import web
@@ -30,30 +30,15 @@ class Cookies:
 
     def give_token(self, response: web.Response, session: Begun, *, now_ms: int) -> None:
         """For as long as the session lasts."""
-        response.set_cookie(
-            self._name,
-            session.token,
-            path="/",
-            max_age=(session.expires_at - now_ms) // 1000,
-            httponly=True,
-            samesite="Strict",
-            secure=self._secure,
-        )
+        seconds = (session.expires_at - now_ms) // 1000
+        self._set(response, self._name, session.token, path="/", seconds=seconds, same_site="Strict")
 
     def take_token(self, response: web.Response) -> None:
         response.del_cookie(self._name, path="/", secure=self._secure, httponly=True, samesite="Strict")
 
     def say(self, response: web.Response, said: str) -> None:
         """Have the next page show this once."""
-        response.set_cookie(
-            SAID,
-            quote(said),
-            path="/console",
-            max_age=_SAID_SECONDS,
-            httponly=True,
-            samesite="Strict",
-            secure=self._secure,
-        )
+        self._set(response, SAID, quote(said), path="/console", seconds=_SAID_SECONDS, same_site="Strict")
 
     def said(self, request: web.Request) -> str:
         """What the last form did; empty: nothing that was not shown."""
@@ -64,18 +49,24 @@ class Cookies:
 
     def keep_login(self, response: web.Response, begun: str) -> None:
         """What a login elsewhere was begun with. Browsers send it when they come back from there, so it is lax."""
-        response.set_cookie(
-            self._login,
-            begun,
-            path="/",
-            max_age=_LOGIN_SECONDS,
-            httponly=True,
-            samesite="Lax",
-            secure=self._secure,
-        )
+        self._set(response, self._login, begun, path="/", seconds=_LOGIN_SECONDS, same_site="Lax")
 
     def kept_login(self, request: web.Request) -> str:
         return request.cookies.get(self._login, "")
 
     def forget_login(self, response: web.Response) -> None:
         response.del_cookie(self._login, path="/", secure=self._secure, httponly=True, samesite="Lax")
+
+    def _set(
+        self,
+        response: web.Response,
+        name: str,
+        value: str,
+        *,
+        path: str,
+        seconds: int,
+        same_site: Literal["Strict", "Lax"],
+    ) -> None:
+        response.set_cookie(
+            name, value, path=path, max_age=seconds, httponly=True, samesite=same_site, secure=self._secure
+        )
