@@ -13,10 +13,11 @@ import pytest
 
 from minutehand.local.machine import free_ports
 from minutehand.version import VERSION
+from poller_cluster.delivery.settings import DeliverySettings
 from poller_cluster.settings import ReceiverSettings
 from poller_cluster.trial_calls import TrialCalls
 from tests.support.api import ADMIN_KEY, ApiHarness, ManualClock
-from tests.support.delivery import CLOCK, LOOPBACK, DeliverySettings
+from tests.support.delivery import CLOCK, LOOPBACK
 from tests.support.generators import ROOT, TYPESCRIPT_FILES
 from tests.typescript.conftest import run
 

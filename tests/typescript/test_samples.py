@@ -9,16 +9,12 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from scheduler_service.api.http.query import PATH_PARTS
-from scheduler_service.api.http.route import Route, operation_id
 from scheduler_service.api.openapi.examples import EXAMPLES
 from scheduler_service.api.openapi.samples import SDK, curl_line, typescript_line
-from scheduler_service.api.resources import ROUTES
 from tests.support.generators import TYPESCRIPT_FILES
+from tests.support.sample_requests import BY_ID, GIVEN_BY_THE_SDK, asked
 from tests.typescript.conftest import run
 
-BY_ID = {operation_id(route): route for route in ROUTES}
-GIVEN_BY_THE_SDK = {"wait_seconds"}
 PROGRAM = """\
 import { Conflict, Minutehand } from "minutehand";
 
@@ -47,16 +43,6 @@ for (const [id, sample] of Object.entries(samples)) {
 }
 console.log(JSON.stringify(all));
 """
-
-
-def asked(route: Route) -> tuple[dict[str, Any], str, Any]:
-    """Values of the path, the whole path, and the body of an operation's example."""
-    example = EXAMPLES[operation_id(route)]
-    parts = {name: known.example for name, known in PATH_PARTS.items() if f"{{{name}}}" in route.path}
-    path = route.path.format(**parts)
-    query = "&".join(f"{name}={value}" for name, value in example.query.items())
-    body = None if not isinstance(example.request, dict) else example.request
-    return parts, f"{path}?{query}" if query else path, body
 
 
 def line_of(id_: str) -> str:

@@ -2,7 +2,6 @@
 
 import json
 import shlex
-from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx
@@ -10,25 +9,11 @@ import pytest
 
 from minutehand import client as sdk
 from minutehand.client import Minutehand
-from scheduler_service.api.http.query import PATH_PARTS
-from scheduler_service.api.http.route import Route, operation_id
 from scheduler_service.api.openapi.examples import EXAMPLES
 from scheduler_service.api.openapi.samples import SDK, curl_line, python_line, typescript_line
-from scheduler_service.api.resources import ROUTES
+from tests.support.sample_requests import BY_ID, GIVEN_BY_THE_SDK, asked
 
-BY_ID = {operation_id(route): route for route in ROUTES}
 WITHOUT = {"acknowledge", "get_docs", "get_llms", "get_openapi", "get_problem", "livez", "metrics"}
-LEFT_OUT = {"wait_seconds"}
-
-
-def asked(route: Route) -> tuple[dict[str, Any], str, Any]:
-    """Values of the path, the whole path, and the body of an operation's example."""
-    example = EXAMPLES[operation_id(route)]
-    parts = {name: known.example for name, known in PATH_PARTS.items() if f"{{{name}}}" in route.path}
-    path = route.path.format(**parts)
-    query = "&".join(f"{name}={value}" for name, value in example.query.items())
-    body = None if not isinstance(example.request, dict) else example.request
-    return parts, f"{path}?{query}" if query else path, body
 
 
 def test_every_operation_has_one_or_a_reason_not_to() -> None:
@@ -62,8 +47,8 @@ def test_both_send_the_same(id_: str) -> None:
     url = urlsplit(next(word for word in curl if word.startswith("$API")).removeprefix("$API"))
     [request] = sent
     assert (request.method, request.url.path) == (route.method, url.path)
-    wanted = {name: value for name, value in parse_qsl(url.query) if name not in LEFT_OUT}
-    given = {name: value for name, value in request.url.params.items() if name not in LEFT_OUT}
+    wanted = {name: value for name, value in parse_qsl(url.query) if name not in GIVEN_BY_THE_SDK}
+    given = {name: value for name, value in request.url.params.items() if name not in GIVEN_BY_THE_SDK}
     assert {name: value for name, value in given.items() if name in wanted or value not in ("0", "false")} == {
         name: value for name, value in wanted.items() if value not in ("false",)
     }
