@@ -38,7 +38,7 @@ class Bars:
 
     @property
     def top(self) -> int:
-        """The value at the upper edge: the highest bar, and the line where it is near."""
+        """The value at the upper edge: the highest bar, and the line where it is near. Looks at all bars."""
         near = self.line is not None and self.line[1] <= 3 * max(self.most, 1)
         return max(self.most, self.line[1] if near and self.line is not None else 0, 1)
 
@@ -56,14 +56,15 @@ def svg(bars: Bars) -> Markup:
     width = max(step * 0.8, min(step, 1.0))
     long = " long" if wide > CHART_WIDTH else ""
     size = f'viewBox="0 0 {wide} {HEIGHT}" role="img"'
+    top = bars.top
     parts = [f'<svg class="chart{long}" {size} aria-label="{escape(bars.title)}">']
     if count > MOST_BARS:
-        parts += _areas(bars, step)
+        parts += _areas(bars, top, step)
     else:
-        for at, bar in enumerate(bars.values):
-            parts += _stack(bars, bar, at * step + (step - width) / 2, width, at)
-    if bars.line is not None and bars.line[1] <= bars.top:
-        y = HEIGHT - _BELOW - bars.line[1] / bars.top * _ROOM
+        for at in range(len(bars.values)):
+            parts += _stack(bars, top, at, at * step + (step - width) / 2, width)
+    if bars.line is not None and bars.line[1] <= top:
+        y = HEIGHT - _BELOW - bars.line[1] / top * _ROOM
         parts.append(f'<line class="limit" x1="0" x2="{wide}" y1="{y:.1f}" y2="{y:.1f}"/>')
         parts.append(f'<text x="{wide}" y="{max(y - 3, 10):.1f}" text-anchor="end">{escape(bars.line[0])}</text>')
     parts.append(f'<line class="ground" x1="0" x2="{wide}" y1="{HEIGHT - _BELOW}" y2="{HEIGHT - _BELOW}"/>')
@@ -73,7 +74,7 @@ def svg(bars: Bars) -> Markup:
     return Markup("".join([*parts, "</svg>"]))  # noqa: S704 - all texts are escaped above
 
 
-def _areas(bars: Bars, step: float) -> list[str]:
+def _areas(bars: Bars, top: int, step: float) -> list[str]:
     """Many bars as one path for each part. Neighbours of one height are one piece."""
     pieces: list[list[str]] = [[] for _ in bars.names]
     last: list[tuple[float, float, float, float] | None] = [None] * len(bars.names)
@@ -87,7 +88,7 @@ def _areas(bars: Bars, step: float) -> list[str]:
     for at, bar in enumerate(bars.values):
         y = float(HEIGHT - _BELOW)
         for part, value in enumerate(bar):
-            low, y = y, y - value / bars.top * _ROOM
+            low, y = y, y - value / top * _ROOM
             # What is there is seen, however little it is.
             shape = (low, min(y, low - 0.75))
             before = last[part]
@@ -106,12 +107,13 @@ def _areas(bars: Bars, step: float) -> list[str]:
     ]
 
 
-def _stack(bars: Bars, bar: Sequence[int], x: float, width: float, at: int) -> list[str]:
+def _stack(bars: Bars, top: int, at: int, x: float, width: float) -> list[str]:
+    bar = bars.values[at]
     if not any(bar):
         return []
     y, rects = float(HEIGHT - _BELOW), []
     for part, value in enumerate(bar):
-        high = value / bars.top * _ROOM
+        high = value / top * _ROOM
         y -= high
         if value:
             size = f'width="{width:.2f}" height="{max(high, 0.75):.2f}"'

@@ -1,6 +1,7 @@
 """Pictures of numbers, and the pages that show them with the same numbers as a table."""
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -27,6 +28,20 @@ def test_a_day_has_a_bar_for_each_minute() -> None:
     assert len(bars.values) == 1440
     assert bars.rows == [("00:00", [5, 0, 0, 0, 0]), ("01:01", [2, 1, 0, 0, 0]), ("23:59", [0, 0, 0, 0, 4])]
     assert [text for _, text in bars.marks] == [f"{hour:02d}:00" for hour in range(0, 24, 2)]
+
+
+@pytest.mark.parametrize("count", [MOST_BARS, 1440])
+def test_a_picture_looks_at_all_bars_a_few_times(count: int) -> None:
+    looks = 0
+
+    class Counted(list[int]):
+        def __iter__(self) -> Iterator[int]:
+            nonlocal looks
+            looks += 1
+            return super().__iter__()
+
+    svg(Bars(title="", names=("delivered",), labels=[""] * count, values=[Counted([1]) for _ in range(count)]))
+    assert looks <= 6 * count
 
 
 def test_a_window_begins_with_its_minute() -> None:
