@@ -4,6 +4,7 @@ import pytest
 
 from tests.support.api import ApiHarness
 from tests.support.browser import Browser
+from tests.unit.console.world import World
 
 
 @pytest.fixture
@@ -40,3 +41,10 @@ def browser_of(api: ApiHarness) -> Browser:
     assert api.server is not None
     assert api.server.port is not None
     return Browser(api.server.port)
+
+
+@pytest.fixture
+async def world(api: ApiHarness) -> World:
+    made = World(api)
+    await made.make()
+    return made
