@@ -10,7 +10,7 @@ from cql.connection import Connection, Parameters, announced, without_rows
 from cql.decoding import UndecodableRow, decode_enum, decode_enum_or_none, decode_json
 from cql.destinations import stored_destination_of
 from cql.subscriptions import stored_subscription_of
-from membership.conditional import Answer
+from membership.conditional import Answer, Rejected, Unknown
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import ApiKey, Client, ClientSettings, ClientState, Scope, SigningSecret
 from scheduler_service.domain.destinations import StoredDestination
@@ -76,16 +76,25 @@ class CqlClientStore:
         return 0
 
     async def read_overdue_rate(self) -> float | None:
-        for (per_second,) in await self._connection.select("cluster_rates.read", (OVERDUE_RATE,)):
+        return await self._read_overdue_rate(serial=False)
+
+    async def _read_overdue_rate(self, *, serial: bool) -> float | None:
+        for (per_second,) in await self._connection.select("cluster_rates.read", (OVERDUE_RATE,), serial=serial):
             return None if per_second is None else float(per_second)
         return None
 
     async def set_overdue_rate(self, per_second: float | None) -> None:
-        if per_second is None:
-            await self._connection.write("cluster_rates.delete", (OVERDUE_RATE,))
-        else:
-            await self._connection.write("cluster_rates.set", (OVERDUE_RATE, per_second))
+        expected = await self._read_overdue_rate(serial=True)
+        while isinstance(
+            answer := await self._connection.conditional(
+                (("cluster_rates.set", (per_second, OVERDUE_RATE, expected)),)
+            ),
+            Rejected,
+        ):
+            expected = answer.current[0]["per_second"] if answer.current else None
         await self.announce()
+        if isinstance(answer, Unknown):
+            raise StoreUnavailable(answer.reason)
 
     async def announce(self) -> None:
         """Signal a change, again if no answer came: a change that no cache learns of is worse than two signals."""

@@ -1,5 +1,7 @@
 """Clients, keys, secrets, and the signal that a client has changed."""
 
+import asyncio
+
 import pytest
 from msgspec.structs import replace
 
@@ -195,6 +197,26 @@ async def test_the_overdue_rate_of_all_clients(storage: Storage) -> None:
     for rate in (None, 0.1, 250.5, None, None):
         await storage.clients.set_overdue_rate(rate)
         assert await storage.clients.read_overdue_rate() == rate
+
+
+async def test_the_last_overdue_rate_holds_whatever_clocks_say(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = storage.connection
+    for rate in (500.0, None):
+        with monkeypatch.context() as ahead:
+            if isinstance(driver, Session):
+                ahead.setattr(driver._cluster, "timestamp_generator", hour_ahead)
+            await storage.clients.set_overdue_rate(5.0)
+        await storage.clients.set_overdue_rate(rate)
+        assert await storage.clients.read_overdue_rate() == rate
+
+
+async def test_of_overdue_rates_set_at_once_one_holds(storage: Storage) -> None:
+    rates = [1.0, 2.0, 3.0]
+    await asyncio.gather(*map(storage.clients.set_overdue_rate, rates))
+    assert await storage.clients.read_overdue_rate() in rates
+    await storage.clients.set_overdue_rate(None)
 
 
 async def test_the_revision_changes_with_every_change(storage: Storage, names: Names) -> None:
