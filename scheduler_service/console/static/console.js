@@ -93,12 +93,12 @@ for (const body of document.querySelectorAll("[data-events]")) {
 // Times of the viewer's zone.
 const viewer = new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "2-digit", month: "short", year: "numeric",
   hour: "2-digit", minute: "2-digit", timeZoneName: "short" });
-const show_viewers = (within) => {
+const showViewers = (within) => {
   for (const time of within.querySelectorAll("time[data-viewer]")) {
     time.textContent = viewer.format(new Date(time.dateTime)).replaceAll(",", "");
   }
 };
-show_viewers(document);
+showViewers(document);
 
 // A form with data-preview="ID" shows that part of its answer while it is typed in, as its button for a preview does.
 for (const form of document.querySelectorAll("form[data-preview]")) {
@@ -112,7 +112,7 @@ for (const form of document.querySelectorAll("form[data-preview]")) {
       const answer = await fetch(form.action, { method: "POST", body: fields, credentials: "same-origin" });
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(shown.id);
       if (!fresh || mine !== asked) return;
-      show_viewers(fresh);
+      showViewers(fresh);
       shown.replaceChildren(...fresh.childNodes);
     } catch {
       // The button still asks.
