@@ -9,7 +9,13 @@ from scheduler_service.console.contents import SHOW_CONTENT, masked
 from scheduler_service.console.forms import KEPT, METHOD_CHOICES, callback_fields
 from scheduler_service.console.operations import OperationRefused
 from scheduler_service.console.pages import Page
-from scheduler_service.console.schedule_forms import schedule_fields, schedule_request, update_request, when_of
+from scheduler_service.console.schedule_forms import (
+    schedule_fields,
+    schedule_request,
+    unread_due,
+    update_request,
+    when_of,
+)
 from scheduler_service.domain.crons.zones import zone_names
 from scheduler_service.domain.errors import FieldError
 from scheduler_service.domain.instants import LAST_INSTANT, format_instant
@@ -99,6 +105,8 @@ def due_of(form: Mapping[str, str], now_ms: int) -> tuple[str | None, str | None
         return _shown(due)
     if "due" not in when:
         return None, None
+    if (unread := unread_due(when)) is not None:
+        return None, unread
     faults: list[FieldError] = []
     named = when["due"]
     instant = named_instant(LocalTime(**named) if isinstance(named, dict) else named, faults)

@@ -19,6 +19,7 @@ from scheduler_service.console.forms import (
     number_of,
     numbers,
 )
+from scheduler_service.domain.instants import parse_instant
 
 _TEXTS: Final = ("key", "label", "ordering_key", "on_success", "on_failure")
 _NUMBERS: Final = ("window_seconds", "timeout_seconds", "skip_after_seconds", "succeed_within_seconds")
@@ -72,6 +73,18 @@ def schedule_request(form: Mapping[str, str]) -> tuple[dict[str, Any], dict[str,
     if retry := _retry(form):
         body["retry"] = retry
     return body, faults
+
+
+def unread_due(when: Mapping[str, Any]) -> str | None:
+    """What is wrong with a due of `when_of` that is neither a span nor a time; None: nothing."""
+    due = when.get("due")
+    if not isinstance(due, str):
+        return None
+    try:
+        parse_instant(due)
+    except ValueError:
+        return "must be a span such as in 10 min, or a time such as 2026-12-24 18:00 or 2026-12-24T17:00:00Z"
+    return None
 
 
 def _retry(form: Mapping[str, str]) -> dict[str, Any]:

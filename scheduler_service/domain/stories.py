@@ -185,7 +185,9 @@ def _went_on(facts: Facts) -> str:
         return f"attempt {attempts} delivered it{took}"
     if row.ended:
         after = f" after {attempts} attempt{'' if attempts == 1 else 's'}" if attempts else ""
-        return f"it was {_ENDS.get(row.state or '', row.state)}{after}"
+        last = row.last_error if row.last_status is None else f"status {row.last_status}"
+        failed = f", {'the last ' if attempts > 1 else ''}with {last}" if row.state == State.FAILED and last else ""
+        return f"it was {_ENDS.get(row.state or '', row.state)}{after}{failed}"
     if facts.in_flight:
         return "a node is calling it now"
     if row.state == State.RETRYING and row.next_attempt_at is not None:

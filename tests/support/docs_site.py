@@ -139,6 +139,7 @@ def main() -> int:
     for directory in (PAGES, SITE):
         shutil.rmtree(directory, ignore_errors=True)
     faults = write_pages()
+    sys.stderr.write("docs: building the pages, which takes a minute or more\n")
     options = ["-W", "--keep-going", "-q", "-j", "auto", "-d", str(PAGES / ".cache"), "-c", str(DOCS)]
     built = subprocess.run([sys.executable, "-m", "sphinx", *options, str(PAGES), str(SITE)], check=False)
     if built.returncode == 0:

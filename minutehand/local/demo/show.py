@@ -247,7 +247,7 @@ class DemoShow:
         again = " again (it may have come before)" if callback.redelivery else ""
         attempt = f" attempt {callback.attempt}" if (callback.attempt or 1) > 1 else ""
         body = arrival.body.decode(errors="replace")[:SHOWN_BODY]
-        self._say(f"  {at}  {lateness * 1000:+7.1f} ms  signature right  {body}{attempt}{again}")
+        self._say(f"  {at}  {_lateness(lateness)}  signature right  {body}{attempt}{again}")
         if callback.ack_url is not None:
             self._say(f"      answered 202; it awaits a word at {callback.ack_url}")
         if arrival.status >= 500:
@@ -336,6 +336,11 @@ async def register(admin: AsyncMinutehand, *, admin_key: str, known: DemoKeys | 
     return DemoKeys(
         admin_key=admin_key, client_key_id=key_id, client_key=key, secret_id=secret_id, signing_secret=secret
     )
+
+
+def _lateness(seconds: float) -> str:
+    """In a column. What is redelivered, or was overdue, is late by more than milliseconds tell well."""
+    return f"{seconds * 1000:+7.1f} ms" if abs(seconds) < 10 else f"{seconds:+7.1f} s "
 
 
 def _clock(instant: datetime, precision: str = "seconds") -> str:

@@ -151,6 +151,24 @@ def test_a_call_that_was_retried() -> None:
             "its destination does not exist any more",
         ),
         (
+            {"state": "failed", "attempts": 2, "first_attempt_at": DUE, "finished_at": DUE + 9, "last_status": 503},
+            "on-time",
+            None,
+            "it was given up after 2 attempts, the last with status 503.",
+        ),
+        (
+            {
+                "state": "failed",
+                "attempts": 1,
+                "first_attempt_at": DUE,
+                "finished_at": DUE + 9,
+                "last_error": "timeout",
+            },
+            "on-time",
+            None,
+            "it was given up after 1 attempt, with timeout.",
+        ),
+        (
             {"state": "cancelled", "finished_at": DUE, "reason": "rescheduled", "rescheduled_to": ONE.schedule_id},
             "not-called",
             None,
