@@ -62,7 +62,8 @@ def dev(
             f"{access.url} answers. Nothing is kept, and the clock {'follows real time' if follow else 'stands'}.\n"
             f"export API={access.url} CLIENT={access.client_id}\n"
             f"export KEY={access.client_key} ADMIN_KEY={access.admin_key}\n"
-            f"export SECRET={access.signing_secret} RECEIVER={access.url}/dev/receiver/hook\n"
+            f"export SIGNING_SECRET={access.signing_secret} RECEIVER={access.url}/dev/receiver/hook\n"
+            f"export MINUTEHAND_URL={access.url} MINUTEHAND_KEY={access.admin_key}\n"
             f"Console: {access.url}/console\n"
             "curl $API/dev/clock:advance -d '{\"seconds\": 3600}'"
         )

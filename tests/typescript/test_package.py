@@ -118,7 +118,7 @@ async def listed(api: ApiHarness, key: str) -> str:
 
 async def received(api: ApiHarness, package: Path, port: int, secret: str) -> list[Any]:
     """The statuses that the receiver answers, of a call with this secret and of one with a later secret alone."""
-    environment = {"SECRET": secret, "PATH": "/usr/local/bin:/usr/bin:/bin"}
+    environment = {"SIGNING_SECRET": secret, "PATH": "/usr/local/bin:/usr/bin:/bin"}
     program = ("node", "readme-built/receiving.js")
     process = await asyncio.create_subprocess_exec(
         *program, cwd=package, env=environment, stdout=asyncio.subprocess.PIPE
