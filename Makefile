@@ -36,18 +36,16 @@ demo: $(LOCAL) ## Start everything on this machine and watch callbacks arrive (A
 
 test: ## Run the whole suite, against a real Cassandra that it starts itself
 	@$(MAKE) --no-print-directory unit
-	@# The other suites often wait. What takes no real time computes beside, at a low priority: Helm's build, once on a
-	@# machine, and the simulation.
+	@# The other suites often wait. What judges no real time computes beside, at a low priority: Helm's build, once on a
+	@# machine, the SDK for TypeScript, Spark's jobs and the simulation.
 	@mkdir -p build; \
-	nice -n 10 $(MAKE) --no-print-directory --keep-going charts simulation >build/beside.log 2>&1 & beside=$$!; \
+	nice -n 10 $(MAKE) --no-print-directory --keep-going charts typescript spark simulation >build/beside.log 2>&1 & beside=$$!; \
 	trap 'kill $$beside 2>/dev/null' INT TERM; \
 	failed=; \
 	$(MAKE) --no-print-directory integration || failed="$$failed integration"; \
-	$(MAKE) --no-print-directory spark || failed="$$failed spark"; \
 	$(MAKE) --no-print-directory acceptance || failed="$$failed acceptance"; \
 	$(MAKE) --no-print-directory console || failed="$$failed console"; \
-	$(MAKE) --no-print-directory typescript || failed="$$failed typescript"; \
-	wait $$beside || failed="$$failed charts or simulation"; \
+	wait $$beside || failed="$$failed charts, typescript, spark or simulation"; \
 	cat build/beside.log; \
 	test -z "$$failed" || { echo "Failed:$$failed" >&2; exit 1; }
 
