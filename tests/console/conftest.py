@@ -22,6 +22,8 @@ from tests.support.chromium import CHROMIUM, MISSING, ask, chromium
 from tests.support.demos import Running, invited
 from tests.support.processes import Receiver
 
+REFRESHED_MS = 6_000
+"""After which a page that refreshes itself has done so."""
 _SETTLED_SECONDS = 60.0
 _SAID_SECONDS = 10.0
 expect.set_options(timeout=15_000)

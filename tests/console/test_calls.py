@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import Browser, expect
 
-from tests.console.conftest import Shop
+from tests.console.conftest import REFRESHED_MS, Shop
 from tests.support.chromium import PHONE, tab
 
 
@@ -44,6 +44,26 @@ def test_what_is_sent_is_shown_when_it_is_asked_for(browser: Browser, shop: Shop
         expect(main).to_contain_text("number-4711")
         expect(main).to_contain_text("a secret text")
         expect(one.page.locator("summary", has_text="Call again")).to_have_count(0)
+
+
+def test_a_schedule_is_followed_to_its_end_and_no_further(browser: Browser, shop: Shop) -> None:
+    waiting = shop.waits()
+    with tab(browser, shop.url) as one:
+        one.log_in(shop.reading)
+        page = one.page
+        page.clock.install()
+        one.open(f"/console/clients/shop/schedules/{waiting}")
+        heading = page.get_by_role("heading", level=1)
+        expect(heading).to_contain_text("scheduled")
+        shop.ask("DELETE", f"/schedules/{waiting}").raise_for_status()
+        with page.expect_response(page.url):
+            page.clock.fast_forward(REFRESHED_MS)
+        expect(heading).to_contain_text("cancelled")
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.clock.fast_forward(10 * REFRESHED_MS)
+        page.evaluate("fetch('/livez')")
+        assert [url for url in asked if url == page.url] == []
 
 
 def test_a_schedule_is_found_by_its_own_key_and_rescheduled_and_cancelled(browser: Browser, shop: Shop) -> None:

@@ -7,12 +7,11 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from scheduler_service.console.routes import PAGES
-from tests.console.conftest import Shop
+from tests.console.conftest import REFRESHED_MS, Shop
 from tests.support.chromium import DESK, PHONE, Screen, Tab, tab
 
 SHOWN = sorted({route.path for route in PAGES if route.method == "GET" and not route.path.endswith("/stream")})
 TRANSFERRED_BYTES = 100_000
-REFRESHED_MS = 6_000
 JUMP = 0.02
 """Of the screen, times the way that it went; what people notice begins at five times that."""
 FIRST_PAGE_MS = 2_000.0

@@ -1,7 +1,7 @@
 // Small enhancements; every page works without them.
 
 // Sections with data-refresh="SECONDS" are fetched again and replaced in place, while the page is visible and nothing
-// in them is being used.
+// in them is being used, until one comes without it: it shows what does not change by itself any more.
 for (const section of document.querySelectorAll("[data-refresh]")) {
   let known = new Date();
   const stale = Object.assign(document.createElement("p"), { className: "stale", hidden: true });
@@ -20,6 +20,7 @@ for (const section of document.querySelectorAll("[data-refresh]")) {
       section.querySelectorAll(".scroll").forEach((one, at) => { one.scrollLeft = places[at] ?? 0; });
       known = new Date();
       stale.hidden = true;
+      if (!fresh.dataset.refresh) clearInterval(timer);
     } catch {
       // The next time may find the API again; the page shows what it knew.
       const text = `The API does not answer: this is as of ${known.toISOString().slice(11, 19)} UTC.`;
@@ -27,7 +28,7 @@ for (const section of document.querySelectorAll("[data-refresh]")) {
       stale.hidden = false;
     }
   };
-  setInterval(again, Number(section.dataset.refresh) * 1000);
+  const timer = setInterval(again, Number(section.dataset.refresh) * 1000);
 }
 
 // On a narrow screen the tabs of a client are one line; the current one is seen.
