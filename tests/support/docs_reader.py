@@ -5,7 +5,7 @@ Without Chromium nothing is looked at, and a line says so.
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -80,6 +80,11 @@ def _asked(reader: Tab) -> list[str]:
 class _Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *_: Any) -> None:
         """Requests are not told."""
+
+    def handle(self) -> None:
+        # A browser that goes on to the next page leaves what it still loads.
+        with suppress(ConnectionError):
+            super().handle()
 
 
 @contextmanager
