@@ -5,6 +5,7 @@ import pytest
 
 from scheduler_service.domain.clients import Scope
 from scheduler_service.domain.ids import ClientId
+from scheduler_service.runtime import file_secrets
 from scheduler_service.usecases import authenticate
 from scheduler_service.usecases.authenticate import Principal, Unauthenticated, hash_secret
 from tests.support.api import ADMIN_KEY, ApiHarness
@@ -117,12 +118,13 @@ async def test_an_unknown_key_id_costs_the_same_work_as_a_known_one(
         work.append("hash")
         return hash_secret(text)
 
-    monkeypatch.setattr(authenticate, "hmac", SimpleNamespace(compare_digest=compare))
-    monkeypatch.setattr(authenticate, "hash_secret", hashed)
+    for module, hashing in ((authenticate, "hash_secret"), (file_secrets, "_hash")):
+        monkeypatch.setattr(module, "hmac", SimpleNamespace(compare_digest=compare))
+        monkeypatch.setattr(module, hashing, hashed)
     seen = []
     for guess in (f"mh_{key_id}_{'0' * 48}", f"mh_{'0' * 16}_{secret}", revoked):
         work.clear()
         with pytest.raises(Unauthenticated):
             await world.services.authenticate(f"Bearer {guess}")
         seen.append(list(work))
-    assert seen == [["hash", "compare 32 32", "hash", "compare 32 32"]] * 3
+    assert seen == [["hash", "compare 32 32", "hash", "hash", "compare 32 32"]] * 3
