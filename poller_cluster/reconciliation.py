@@ -30,9 +30,10 @@ from poller_cluster.held_pollers import HeldPollers
 from poller_cluster.node_runtime import NodeRuntime
 from poller_cluster.node_stores import NodeStores
 from poller_cluster.settings import ReconciliationSettings
-from scheduler_service.domain.ids import HOUR_MS, ClientId
+from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.ports import ReconciliationStore
 from scheduler_service.domain.reconciliations import (
+    FORGOTTEN_MS,
     SLOT_BUCKETS,
     Action,
     Reconciliation,
@@ -54,8 +55,6 @@ FULL_SEARCH_SECONDS = 120.0
 REDELIVERED_AHEAD_MS = 20_000
 """The next instants are given out this long before the last ones have passed: above the time that a node reads
 ahead."""
-FORGOTTEN_MS = HOUR_MS
-"""If a slot's holder is missing this long after its request, its insert failed, or it is past its retention."""
 LONGEST_SLEEP_SECONDS = 15.0
 """The longest pause, so that a reconciliation that was stopped meanwhile is closed in time."""
 

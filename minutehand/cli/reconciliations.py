@@ -1,5 +1,6 @@
 """`minutehand reconciliations`: one action on everything that was due in a window."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,11 +12,13 @@ from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, IdempotencyKey
 from minutehand.cli.output import at_most, print_fields, print_json, print_table, progress
 
 if TYPE_CHECKING:
-    from minutehand.client import Reconciliation
+    from minutehand.client import Reconciliation, ReconciliationsUnderWay
 
 app = typer.Typer(
     help="Count, call again or cancel all schedules of a window, little by little. Takes the client's own key."
 )
+
+_COLUMNS = ("CREATED", "RECONCILIATION", "ACTION", "FROM", "TO", "STATE", "MINUTES", "OUTCOMES")
 
 ReconciliationId = Annotated[
     str, typer.Argument(metavar="RECONCILIATION", help="The reconciliation's id.", show_default=False)
@@ -128,27 +131,56 @@ def show(
 
 @app.command("list", epilog="Example: minutehand reconciliations list shop --limit 5")
 def list_(
-    client_id: ClientId,
+    client_id: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="CLIENT", help="The client's id. [default: those of all clients that run]", show_default=False
+        ),
+    ] = None,
     limit: Annotated[int, limit_of("reconciliations")] = 20,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
-    """List reconciliations, the newest first."""
+    """List reconciliations, the newest first.
+
+    Without a client those of all clients that run, the oldest first, 100 at most, which needs an administrator's key.
+    """
     with connect(url, key) as api:
+        if client_id is None:
+            _show_under_way(api.reconciliations_under_way(page_size=min(limit, 100)), as_json)
+            return
         found, more = at_most(limit, api.client(client_id).reconciliations.list(page_size=min(limit + 1, 100)))
     if as_json:
         print_json(found, more=more)
         return
-    rows = [
-        (one.created_at, one.reconciliation_id, one.action, one.start, one.end, one.state, _done(one), _counts(one))
-        for one in found
-    ]
-    print_table(
-        ("CREATED", "RECONCILIATION", "ACTION", "FROM", "TO", "STATE", "MINUTES", "OUTCOMES"),
-        rows,
-        yielding={"OUTCOMES"},
-        more=more,
+    print_table(_COLUMNS, [_line(one) for one in found], yielding={"OUTCOMES"}, more=more)
+
+
+def _show_under_way(found: "ReconciliationsUnderWay", as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    if not found.items:
+        typer.echo("No reconciliation is under way.")
+    else:
+        rows = [(one.client_id, *_line(one), one.created_by) for one in found.items]
+        more = found.next_cursor is not None
+        print_table(("CLIENT", *_COLUMNS, "BY"), rows, yielding={"OUTCOMES"}, more=more)
+    if found.left_out:
+        typer.echo(f"{found.left_out:,} more may be: they were not read.")
+
+
+def _line(one: "Reconciliation") -> Sequence[object]:
+    return (
+        one.created_at,
+        one.reconciliation_id,
+        one.action,
+        one.start,
+        one.end,
+        one.state,
+        _done(one),
+        _counts(one),
     )
 
 

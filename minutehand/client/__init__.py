@@ -41,7 +41,7 @@ This package imports nothing of the server and needs httpx, msgspec and sniffio 
 from minutehand.client._async.api import AsyncMinutehand
 from minutehand.client._async.bulk import AsyncBulk
 from minutehand.client._async.client_scope import AsyncClientScope
-from minutehand.client._audits import Audit, AuditCounts, AuditFinding
+from minutehand.client._audits import Audit, AuditCounts, AuditFinding, LatestAudit, LatestAudits
 from minutehand.client._backlog import Backlog, BacklogPolicy, ClusterBacklog, Overdue, OverdueAges
 from minutehand.client._bulk import BulkItem
 from minutehand.client._destinations import (
@@ -134,6 +134,7 @@ from minutehand.client._reconciliations import (
     ReconciledSchedule,
     Reconciliation,
     ReconciliationProgress,
+    ReconciliationsUnderWay,
 )
 from minutehand.client._settings import (
     ClientSettings,
@@ -218,6 +219,8 @@ __all__ = [
     "LateCalls",
     "LatePolicy",
     "Lateness",
+    "LatestAudit",
+    "LatestAudits",
     "LocalTime",
     "MinuteBalance",
     "Minutehand",
@@ -252,6 +255,7 @@ __all__ = [
     "ReconciledSchedule",
     "Reconciliation",
     "ReconciliationProgress",
+    "ReconciliationsUnderWay",
     "Redriven",
     "RedrivenItem",
     "RescheduleItem",

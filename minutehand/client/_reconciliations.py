@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from minutehand.client._calls import Operation, client_path, given, instant, keyed, segment
+from minutehand.client._calls import Operation, client_path, given, instant, keyed, number, segment
 from minutehand.client._filters import ContentFilter
 from minutehand.client._models import Page
 
@@ -54,6 +54,15 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
         return self.state == "running"
 
 
+class ReconciliationsUnderWay(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of the reconciliations of all clients that run, the oldest first. `left_out`: how many more may run, and
+    were not read. Give `next_cursor` for the next page; None: there is none."""
+
+    items: tuple[Reconciliation, ...]
+    left_out: int
+    next_cursor: str | None = None
+
+
 class ReconciledSchedule(msgspec.Struct, frozen=True, kw_only=True):
     """What a reconciliation did to one schedule, in the words of `outcomes`. `reason`, where it left it alone: the
     state that it was in, rescheduled, in-doubt, or what made it impossible."""
@@ -85,6 +94,11 @@ def get_reconciliation(client_id: str, reconciliation_id: str) -> Operation[Reco
 def list_reconciliations(client_id: str, page_size: int | None) -> Operation[Page[Reconciliation]]:
     query = {} if page_size is None else {"limit": str(page_size)}
     return Operation(method="GET", path=_path(client_id), answer=Page[Reconciliation], query=query)
+
+
+def list_under_way(*, cursor: str | None, page_size: int | None) -> Operation[ReconciliationsUnderWay]:
+    query = given({"cursor": cursor, "limit": number(page_size)})
+    return Operation(method="GET", path="/v1/cluster/reconciliations", answer=ReconciliationsUnderWay, query=query)
 
 
 def list_reconciled(

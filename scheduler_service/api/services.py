@@ -91,6 +91,7 @@ from scheduler_service.usecases.held_back import FindHeldBack
 from scheduler_service.usecases.idempotency import CreateIdempotently, RememberRequest, SeeCreated
 from scheduler_service.usecases.key_uses import RecordKeyUses
 from scheduler_service.usecases.keys import Keys
+from scheduler_service.usecases.latest_audits import ShowLatestAudits
 from scheduler_service.usecases.list_schedules import ListSchedules
 from scheduler_service.usecases.members import WatchMembers
 from scheduler_service.usecases.minute_loads import KeepMinuteLoads
@@ -102,6 +103,7 @@ from scheduler_service.usecases.public_keys import ShowPublicKeys
 from scheduler_service.usecases.read_events import ReadEvents
 from scheduler_service.usecases.recent_calls import ShowRecentCalls
 from scheduler_service.usecases.reconciliations import RequestReconciliations, ShowReconciliations
+from scheduler_service.usecases.reconciliations_under_way import ListUnderWay
 from scheduler_service.usecases.redeliver import RedeliverSchedule
 from scheduler_service.usecases.redeliver_notices import RedeliverNotice
 from scheduler_service.usecases.reports import ShowJobResults
@@ -348,6 +350,7 @@ class ReconciliationServices:
             max_days=max_days,
         )
         self.show = ShowReconciliations(store=storage.reconciliations)
+        self.under_way = ListUnderWay(store=storage.reconciliations, clients=storage.clients, clock=clock)
 
 
 class BookServices:
@@ -358,6 +361,7 @@ class BookServices:
         self.balance = ShowBalance(schedules=storage.schedules, balances=storage.balances, clock=clock)
         self.usage = results.usage
         self.audits = results.audits
+        self.latest_audits = ShowLatestAudits(clients=storage.clients, audits=storage.audits, clock=clock)
 
 
 class ClusterServices:

@@ -1,4 +1,5 @@
-"""What the books say: a day's balance minute by minute, usage by day, audits, and the forecast."""
+"""What the books say: a day's balance minute by minute, usage by day, audits, and the forecast; of all clients audits
+and reconciliations."""
 
 import math
 from collections.abc import Mapping
@@ -12,6 +13,8 @@ from scheduler_service.console.pages import Page
 
 ENDS: Final = ("delivered", "failed", "cancelled", "skipped", "open")
 USAGE_DAYS: Final = 14
+UNDER_WAY_A_PAGE: Final = 50
+AUDITS_A_PAGE: Final = 50
 _WINDOWS: Final = {"hour": 60, "day": 24 * 60}
 
 
@@ -37,6 +40,19 @@ async def show_books(page: Page) -> web.Response:
         sums={name: sum(minute[name] for minute in balance) for name in ("accepted", *ENDS)},
         usage=list(reversed(usage["items"])),
         audits=audits["items"],
+    )
+
+
+async def show_cluster_books(page: Page) -> web.Response:
+    """Of all clients the reconciliations that run, and the newest audits."""
+    under_way = await page.get(
+        "/v1/cluster/reconciliations", limit=UNDER_WAY_A_PAGE, cursor=page.query.get("under_way")
+    )
+    audits = await page.get("/v1/cluster/audits", limit=AUDITS_A_PAGE, cursor=page.query.get("audits"))
+    return page.render(
+        "cluster_books.html",
+        under_way=under_way,
+        audits=audits,
     )
 
 

@@ -118,6 +118,7 @@ PAGES: Final = (
     _page("POST", "/console/cluster/nodes:undrain", cluster_pages.undrain_node, "Undrain a node"),
     _page("POST", "/console/cluster/overdue-rate", cluster_pages.put_overdue_rate, "Limit how fast overdue calls go"),
     _page("GET", "/console/forecast", book_pages.show_forecast, "The calls of the next day against capacity"),
+    _page("GET", "/console/books", book_pages.show_cluster_books, "Reconciliations under way and the latest audits"),
     _page("GET", "/console/audit-log", audit_pages.show_audit_log, "Who changed what"),
     _page("GET", "/console/admin-keys", admin_key_pages.show_admin_keys, "Administrators' keys"),
     _page("POST", "/console/admin-keys", admin_key_pages.change_admin_keys, "Make or revoke an administrator's key"),

@@ -24,6 +24,7 @@ from uuid import UUID
 import msgspec
 
 from scheduler_service.domain.ids import (
+    HOUR_MS,
     ClientId,
     CronId,
     Minute,
@@ -46,6 +47,8 @@ MAX_RUNNING = 10
 """Reconciliations of one client that run at the same time."""
 SLOT_BUCKETS = 8
 """How many partitions hold the slots of all clients. Frozen: stored slots are found by it."""
+FORGOTTEN_MS = HOUR_MS
+"""If a slot's holder is missing this long after its request, its insert failed, or it is past its retention."""
 
 SAMPLES: Final = 10
 OVERDUE: Final = "overdue"

@@ -16,6 +16,7 @@
     dead_letters redeliver_notices         what failed for good: listed, acknowledged, redriven; notices among it
     idempotency                            creates, redeliveries, reschedules under an idempotency key
     reconciliations reconcile              a durable request about a window; the slices that do its work
+    reconciliations_under_way              those of all clients that run
     cron_request rule_request              what a cron and its rule must satisfy
     crons cron_counts                      a cron is stored, within the client's maximum
     expand_crons trigger_crons show_crons  fires become rows; a run on demand; crons and runs are listed
@@ -38,6 +39,7 @@
     members cluster                        the reader of heartbeats; the operator's view, drains of nodes
     shared_looks                           one read of storage for several callers
     balance reports storage_probes         the books; results of jobs; health of storage and audits
+    latest_audits                          the newest audit of each client
     audit_log trial_call bulk_load         actions of administrators; one call to look at; loads of a Spark job
 
 Every route calls a use case and never a port, even to read: what is found, hidden or missing is decided here.

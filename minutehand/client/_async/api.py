@@ -12,6 +12,7 @@ from minutehand.client import _calls as calls
 from minutehand.client._async.client_scope import AsyncClientScope
 from minutehand.client._async.parts import every
 from minutehand.client._async.sender import AsyncSender
+from minutehand.client._audits import LatestAudits, list_latest_audits
 from minutehand.client._backlog import ClusterBacklog, get_cluster_backlog
 from minutehand.client._forecast import Forecast, get_forecast
 from minutehand.client._models import (
@@ -28,6 +29,7 @@ from minutehand.client._models import (
 from minutehand.client._outcomes import AuditEntry
 from minutehand.client._overdue_rate import OverdueRate, get_overdue_rate, remove_overdue_rate, set_overdue_rate
 from minutehand.client._recent_calls import RecentCalls, get_cluster_calls
+from minutehand.client._reconciliations import ReconciliationsUnderWay, list_under_way
 from minutehand.client._retries import DEFAULT_DEADLINE_SECONDS, DEFAULT_RETRIES, Limits
 from minutehand.client._runtime import Runtime, SystemRuntime
 from minutehand.client._settings import ClientSettings
@@ -90,6 +92,16 @@ class AsyncMinutehand:
     async def backlog(self, *, cursor: str | None = None, page_size: int | None = None) -> ClusterBacklog:
         """What is overdue of all clients, and the clients that have most of it (20). For administrators."""
         return await self.perform(get_cluster_backlog(cursor=cursor, page_size=page_size))
+
+    async def reconciliations_under_way(
+        self, *, cursor: str | None = None, page_size: int | None = None
+    ) -> ReconciliationsUnderWay:
+        """The reconciliations of all clients that run, the oldest first (20). For administrators."""
+        return await self.perform(list_under_way(cursor=cursor, page_size=page_size))
+
+    async def latest_audits(self, *, cursor: str | None = None, page_size: int | None = None) -> LatestAudits:
+        """The newest audit of each client's books, those with most findings first (20). For administrators."""
+        return await self.perform(list_latest_audits(cursor=cursor, page_size=page_size))
 
     async def overdue_rate(self) -> OverdueRate:
         """How many overdue calls of all clients are made a second. For administrators."""

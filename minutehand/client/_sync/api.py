@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from minutehand.client import _calls as calls
+from minutehand.client._audits import LatestAudits, list_latest_audits
 from minutehand.client._backlog import ClusterBacklog, get_cluster_backlog
 from minutehand.client._forecast import Forecast, get_forecast
 from minutehand.client._models import (
@@ -26,6 +27,7 @@ from minutehand.client._models import (
 from minutehand.client._outcomes import AuditEntry
 from minutehand.client._overdue_rate import OverdueRate, get_overdue_rate, remove_overdue_rate, set_overdue_rate
 from minutehand.client._recent_calls import RecentCalls, get_cluster_calls
+from minutehand.client._reconciliations import ReconciliationsUnderWay, list_under_way
 from minutehand.client._retries import DEFAULT_DEADLINE_SECONDS, DEFAULT_RETRIES, Limits
 from minutehand.client._runtime import Runtime, SystemRuntime
 from minutehand.client._settings import ClientSettings
@@ -91,6 +93,16 @@ class Minutehand:
     def backlog(self, *, cursor: str | None = None, page_size: int | None = None) -> ClusterBacklog:
         """What is overdue of all clients, and the clients that have most of it (20). For administrators."""
         return self.perform(get_cluster_backlog(cursor=cursor, page_size=page_size))
+
+    def reconciliations_under_way(
+        self, *, cursor: str | None = None, page_size: int | None = None
+    ) -> ReconciliationsUnderWay:
+        """The reconciliations of all clients that run, the oldest first (20). For administrators."""
+        return self.perform(list_under_way(cursor=cursor, page_size=page_size))
+
+    def latest_audits(self, *, cursor: str | None = None, page_size: int | None = None) -> LatestAudits:
+        """The newest audit of each client's books, those with most findings first (20). For administrators."""
+        return self.perform(list_latest_audits(cursor=cursor, page_size=page_size))
 
     def overdue_rate(self) -> OverdueRate:
         """How many overdue calls of all clients are made a second. For administrators."""

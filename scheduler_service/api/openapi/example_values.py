@@ -356,6 +356,17 @@ BACKLOG: Final = {
     "overdue_per_second": None,
     "drain_seconds": None,
 }
+LATEST_AUDIT: Final[dict[str, Any]] = {
+    "client_id": "shop",
+    "audit_id": "01a1fd70-f1c0-8000-83ca-9d3752e6b438",
+    "audited_at": NOW,
+    "from": "2026-11-21T08:00:00.000Z",
+    "to": "2026-11-21T09:00:00.000Z",
+    "counts": {"accepted": 120, "delivered": 117, "failed": 1, "cancelled": 2, "skipped": 0, "open": 0},
+    "findings": {"stranded": 1},
+    "repaired": {},
+    "left_out": [],
+}
 AUDITED: Final = {"from": "2026-11-21T00:00:00Z", "to": "2026-11-22T00:00:00Z", "limit": "50"}
 AUDIT_ENTRY: Final = {
     "entry_id": "019e0b1f-7b40-8000-8a5c-0c6f1d2e3b47",

@@ -342,6 +342,20 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         query={"limit": "20"},
         answer={"overdue": of.OVERDUE, "clients": 1, "drain_seconds": None, "items": [of.BACKLOG], "next_cursor": None},
     ),
+    "list_reconciliations_under_way": Example(
+        query={"limit": "20"}, answer={"items": [of.RECONCILIATION], "left_out": 0, "next_cursor": None}
+    ),
+    "list_latest_audits": Example(
+        query={"limit": "20"},
+        answer={
+            "items": [of.LATEST_AUDIT],
+            "clients": 1,
+            "clients_unaudited": 0,
+            "clients_left_out": 0,
+            "findings_standing": None,
+            "next_cursor": None,
+        },
+    ),
     "get_overdue_rate": Example(answer={"overdue_per_second": None}),
     "put_overdue_rate": Example(request={"overdue_per_second": 50.0}, answer={"overdue_per_second": 50.0}),
     "delete_overdue_rate": Example(),

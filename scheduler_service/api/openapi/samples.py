@@ -107,6 +107,8 @@ SDK: Final[Mapping[str, str]] = {
     "get_cluster_forecast": "api.forecast(**)",
     "get_backlog": "client.backlog()",
     "get_cluster_backlog": "api.backlog(**)",
+    "list_reconciliations_under_way": "api.reconciliations_under_way(**)",
+    "list_latest_audits": "api.latest_audits(**)",
     "readyz": "api.health()",
 }
 """By operation: a call of the SDKs, as it is written in Python. `{name}` is a value of the path or the body, `**` all

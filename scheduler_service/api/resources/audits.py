@@ -90,7 +90,7 @@ def audit_view(audit: Audit) -> AuditView:
         audited_at=format_instant(audit.audited_at),
         start=format_instant(audit.window_start),
         end=format_instant(audit.window_end),
-        counts=_counts(audit.counts),
+        counts=counts_view(audit.counts),
         findings=audit.findings,
         shown=[_finding(finding) for finding in audit.shown],
         repaired=audit.repaired,
@@ -98,7 +98,7 @@ def audit_view(audit: Audit) -> AuditView:
     )
 
 
-def _counts(counts: AuditCounts) -> AuditCountsView:
+def counts_view(counts: AuditCounts) -> AuditCountsView:
     return AuditCountsView(**msgspec.structs.asdict(counts))
 
 

@@ -19,13 +19,17 @@ import type {
   GetClusterBacklogQuery,
   GetClusterForecastQuery,
   Health,
+  LatestAudits,
   ListAuditLogQuery,
+  ListLatestAuditsQuery,
+  ListReconciliationsUnderWayQuery,
   NewAdminKey,
   NewClient,
   OverdueRate,
   Page,
   PreviewRequest,
   RecentCalls,
+  ReconciliationsUnderWay,
 } from "./types.js";
 
 /**
@@ -106,6 +110,19 @@ export class Minutehand {
   /** What is overdue of all clients, and the clients that have most of it (20). For administrators. */
   async backlog(query: GetClusterBacklogQuery = {}, sending?: Sending): Promise<ClusterBacklog> {
     return this.#perform({ method: "GET", path: "/v1/cluster/backlog", query: { ...query }, sending });
+  }
+
+  /** The reconciliations of all clients that run, the oldest first (20). For administrators. */
+  async reconciliationsUnderWay(
+    query: ListReconciliationsUnderWayQuery = {},
+    sending?: Sending,
+  ): Promise<ReconciliationsUnderWay> {
+    return this.#perform({ method: "GET", path: "/v1/cluster/reconciliations", query: { ...query }, sending });
+  }
+
+  /** The newest audit of each client's books, those with most findings first (20). For administrators. */
+  async latestAudits(query: ListLatestAuditsQuery = {}, sending?: Sending): Promise<LatestAudits> {
+    return this.#perform({ method: "GET", path: "/v1/cluster/audits", query: { ...query }, sending });
   }
 
   /** How many overdue calls of all clients are made a second. For administrators. */

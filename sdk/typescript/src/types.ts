@@ -886,6 +886,32 @@ export interface Lateness {
 }
 
 /**
+ * A client's newest audit, of the window from `from` to before `to`. `findings` counts them by kind; the client's own
+ * list of audits shows them. `repaired` counts repairs; `left_out` says what was not examined.
+ */
+export interface LatestAudit {
+  client_id: string;
+  audit_id: string;
+  audited_at: string;
+  from: string;
+  to: string;
+  counts: AuditCounts;
+  findings: Record<string, number>;
+  repaired: Record<string, number>;
+  left_out: string[];
+}
+
+/** The newest audit of each client, as of some seconds ago. */
+export interface LatestAudits {
+  items: LatestAudit[];
+  clients: number;
+  clients_unaudited: number;
+  clients_left_out: number;
+  findings_standing: number | null;
+  next_cursor?: string | null;
+}
+
+/**
  * Dead letters: either listed ones, by `letter_ids`, or those of a window that fit all the filters, as in their list,
  * and are not acknowledged. A cursor contains window and filters.
  */
@@ -1342,6 +1368,13 @@ export interface ReconciliationRequest {
   to: Instant;
   states: readonly State[];
   action: Action;
+}
+
+/** The reconciliations of all clients that run, as of some seconds ago. */
+export interface ReconciliationsUnderWay {
+  items: Reconciliation[];
+  left_out: number;
+  next_cursor?: string | null;
 }
 
 /**
@@ -1879,6 +1912,20 @@ export interface GetClusterForecastQuery {
 }
 
 export interface GetClusterBacklogQuery {
+  /** Most items to list. A page may have fewer. */
+  limit?: number;
+  /** `next_cursor` of the previous page. It contains the list's parameters: others given with it must agree. */
+  cursor?: string;
+}
+
+export interface ListReconciliationsUnderWayQuery {
+  /** Most items to list. A page may have fewer. */
+  limit?: number;
+  /** `next_cursor` of the previous page. It contains the list's parameters: others given with it must agree. */
+  cursor?: string;
+}
+
+export interface ListLatestAuditsQuery {
   /** Most items to list. A page may have fewer. */
   limit?: number;
   /** `next_cursor` of the previous page. It contains the list's parameters: others given with it must agree. */

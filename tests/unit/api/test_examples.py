@@ -11,9 +11,10 @@ from scheduler_service.api.http.query import PATH_PARTS
 from scheduler_service.api.http.route import Route, operation_id
 from scheduler_service.api.openapi.examples import EXAMPLES, Example
 from scheduler_service.api.resources import ROUTES
+from scheduler_service.domain.audits import Audit, AuditCounts, AuditId
 from scheduler_service.domain.destination_figures import NodeFigures
 from scheduler_service.domain.events import Block, Event
-from scheduler_service.domain.ids import DAY_MS, ClientId, ScheduleId, UnixMillis
+from scheduler_service.domain.ids import DAY_MS, MINUTE_MS, ClientId, ScheduleId, UnixMillis
 from scheduler_service.domain.schedules import Outcome, State
 from scheduler_service.domain.usage import DayUsage, FailingHost, HourUsage
 from tests.support.api import NOW, ApiHarness
@@ -31,6 +32,8 @@ BEFORE = {
     "list_clients": ("put_client",),
     "get_cluster_backlog": ("put_client", "create_schedule"),
     "get_cluster": ("put_client",),
+    "list_latest_audits": ("put_client",),
+    "list_reconciliations_under_way": (*FIRST, "create_reconciliation"),
     "create_schedule": ("put_client",),
     "list_pollers": ("put_client",),
     "put_cron": ("put_client",),
@@ -84,6 +87,15 @@ CHOSEN_BY_THE_SERVER = {
 GAVE_UP = Outcome(state=State.FAILED, attempts=5, finished_at=UnixMillis(NOW), last_status=503, reason="exhausted")
 _LATE: dict[str, Any] = {f"lateness_{of}_ms": 21 for of in ("p95", "p99", "max")} | {"lateness_p50_ms": 4}
 _USED: dict[str, Any] = {"accepted": 3, "delivered": 1, "failed": 1, "open": 1, "attempts": 6, "bytes": 39, **_LATE}
+AUDITED = Audit(
+    client_id=ClientId("shop"),
+    audit_id=AuditId(UUID(EXAMPLES["list_latest_audits"].answer["items"][0]["audit_id"])),
+    window_start=UnixMillis(NOW - 90 * MINUTE_MS),
+    window_end=UnixMillis(NOW - 30 * MINUTE_MS),
+    counts=AuditCounts(accepted=120, delivered=117, failed=1, cancelled=2),
+    findings={"stranded": 1},
+)
+"""The audit that is shown."""
 COUNTED = DayUsage(
     client_id=ClientId("shop"),
     day=UnixMillis(NOW - NOW % DAY_MS),
@@ -147,6 +159,8 @@ async def test_it_is_answered_as_the_example_says(api: ApiHarness, id_: str) -> 
         api.clock.advance(240)
     if id_ == "acknowledge":
         story.names["ack_token"] = await awaiting(api, ScheduleId(UUID(story.names["schedule_id"])))
+    if id_ == "list_latest_audits":
+        await api.storage.audits.insert(AUDITED)
     if id_ == "get_usage":
         await put_usage(api.connection, COUNTED)
     if id_ == "list_events":
